@@ -1,0 +1,35 @@
+"""Errors a person is meant to read: one sentence with what, where, got, expected and what to do.
+
+Only errors that cross a layer live here. A method that is given arrays it cannot use raises ValueError.
+"""
+
+
+class CapevalError(Exception):
+    """Something the user asked for could not be done; the message is one sentence.
+
+    exit_code is what the `capeval` command ends with: 1 the asked-for thing failed, 2 wrong use.
+    """
+
+    exit_code = 1
+
+
+class UsageError(CapevalError):
+    """The command was called wrongly: unknown option value, no such path, ambiguous benchmark name."""
+
+    exit_code = 2
+
+
+class ConvergenceError(CapevalError):
+    """An iterative fit did not reach its stopping rule; its numbers must not be used."""
+
+
+class TableContractError(CapevalError):
+    """A frame does not fit the contract of its table (columns, types, grain, keys)."""
+
+
+class LakeError(CapevalError):
+    """A part of the lake cannot be read or written; the message names the file and the repairing command."""
+
+
+class StageSkipped(CapevalError):
+    """The stage does not apply to this benchmark; the message is the reason, a clause without a full stop."""
