@@ -1,0 +1,58 @@
+"""Layer `meta`: which version of what was made from which versions, when, by which code."""
+
+from capeval_pipeline.storage.tables.contract import (
+    Table,
+    integer,
+    moment,
+    partitioned,
+    required,
+    text,
+    unpartitioned,
+)
+
+SCHEMA = "meta"
+
+DATA_VERSIONS = unpartitioned(
+    SCHEMA,
+    "data_versions",
+    ["schema", "table", "benchmark_id"],
+    [
+        *required(
+            text("schema", "layer of the table"),
+            text("table", "name of the table"),
+            text("benchmark_id", "benchmark of the part; '' for a table that is not partitioned"),
+            text("data_version", "hash of the content, clock columns apart"),
+        ),
+        integer("delta_version", "version of the lake's table that holds this content"),
+        text("code_version", "version of the code that made it"),
+        text("inputs", "data versions it was made from, by table (JSON)"),
+        text("config", "effective settings of the stage (JSON)"),
+        integer("seed", "seed of its random choices"),
+        text("run_id", "run that made it"),
+        moment("materialized_at", "when it was made"),
+    ],
+    "Versions of all parts; one row per schema, table and benchmark.",
+)
+
+PARTITION_STATE = partitioned(
+    SCHEMA,
+    "partition_state",
+    [],
+    [text("data_version", "hash of the data versions of all tables of the benchmark", nullable=False)],
+    "State of a benchmark as a whole; one row per benchmark.",
+)
+
+PIPELINE_VERSION = unpartitioned(
+    SCHEMA,
+    "pipeline_version",
+    ["version"],
+    [
+        text("version", "version of the pipeline that built the warehouse", nullable=False),
+        text("duckdb_version", "version of DuckDB that wrote it"),
+        text("python_version", "version of Python that ran it"),
+        moment("materialized_at", "when the warehouse was built"),
+    ],
+    "The program that built the warehouse; one row.",
+)
+
+META_TABLES: tuple[Table, ...] = (DATA_VERSIONS, PARTITION_STATE, PIPELINE_VERSION)
