@@ -1,0 +1,1 @@
+"""The only folder that knows dagster: assets, partitions, automation, checks, and the driver behind `capeval run`."""

@@ -1,0 +1,45 @@
+"""Fields of the launchpad: those of the stage's settings, each empty by default, which means "as configured"."""
+
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+import dagster as dg
+from pydantic import BaseModel
+
+
+def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str] | None = None) -> dict[str, dg.Field]:
+    """Dagster config of a step: an optional field for each of the stage's settings, `full`, and the step's run fields.
+
+    Bounds stand in the description; the settings model itself enforces them when the step starts.
+    """
+    fields = {
+        "full": dg.Field(
+            bool, is_required=False, default_value=False, description="The long size, as `capeval run --full` asks for."
+        )
+    }
+    for name, info in (settings.model_fields if settings else {}).items():
+        bounds = ", ".join(str(bound) for bound in info.metadata)
+        shown = "as configured" if info.is_required() else f"default {info.get_default(call_default_factory=True)!r}"
+        fields[name] = dg.Field(
+            dg.Noneable(_dagster_type(info.annotation)),
+            is_required=False,
+            description=f"{info.description or name} ({shown}{'; ' + bounds if bounds else ''})",
+        )
+    for name, meaning in (run_fields or {}).items():
+        fields[name] = dg.Field(dg.Noneable(str), is_required=False, description=meaning)
+    return fields
+
+
+def _dagster_type(annotation: Any) -> Any:
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        inner = [argument for argument in get_args(annotation) if argument is not type(None)]
+        return _dagster_type(inner[0]) if len(inner) == 1 else dg.Any
+    if origin is Literal:
+        return _dagster_type(type(get_args(annotation)[0]))
+    if origin in (list, tuple, typing.Sequence):
+        inner = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+        return [_dagster_type(inner[0])] if len(set(inner)) == 1 else dg.Any
+    return {bool: bool, int: int, float: float, str: str}.get(annotation, dg.Any)

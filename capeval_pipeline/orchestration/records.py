@@ -1,0 +1,126 @@
+"""What each output was made from, and whether that still holds.
+
+Dagster's own staleness resolver takes seconds a partition and is private, so freshness is decided by a record that
+every materialization carries as metadata: data versions of the inputs, code version, configured values, overrides.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from dagster import AssetRecordsFilter, DagsterEventType
+
+RECORD_KEY = "capeval/record"
+NEVER = "never"
+"""Data version that stands for an input nobody has made."""
+
+
+@dataclass(frozen=True)
+class VersionRecord:
+    """One output as it was made.
+
+    inputs: table key → data version it was made from. configured: hash of the configured values then (defaults,
+    capeval.toml, benchmark.yml). overrides: what one run set on top. config: the effective values. checks: what the
+    checks beside it found, check name → (passed, description), so that a reused output repeats them as they were.
+    """
+
+    data_version: str
+    code_version: str
+    inputs: Mapping[str, str]
+    configured: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    checks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    n_rows: int = 0
+    delta_version: int | None = None
+    run_id: str = ""
+    materialized_at: float = 0.0
+
+    def metadata(self) -> dict[str, Any]:
+        """The record as metadata of a materialization; run and time are the event's own."""
+        return {
+            RECORD_KEY: dg.MetadataValue.json(
+                {
+                    "data_version": self.data_version,
+                    "code_version": self.code_version,
+                    "inputs": dict(sorted(self.inputs.items())),
+                    "configured": self.configured,
+                    "overrides": dict(self.overrides),
+                    "config": dict(self.config),
+                    "checks": {name: list(found) for name, found in self.checks.items()},
+                    "n_rows": self.n_rows,
+                    "delta_version": self.delta_version,
+                }
+            )
+        }
+
+    def is_made_of(
+        self, inputs: Mapping[str, str], code_version: str, configured: str, overrides: Mapping[str, Any]
+    ) -> bool:
+        """True if making it again now would use the same inputs, code and values.
+
+        A result of an override stays until an input, the code or a configured value changes; an override given now
+        is compared with the one recorded.
+        """
+        same_overrides = not overrides or dict(overrides) == dict(self.overrides)
+        return (
+            dict(self.inputs) == dict(inputs)
+            and self.code_version == code_version
+            and self.configured == configured
+            and same_overrides
+        )
+
+    def staleness(self, inputs: Mapping[str, str], code_version: str, configured: str) -> str:
+        """Why it is stale, in words; empty if only an override differs or nothing does."""
+        changed = sorted(key for key in {*inputs, *self.inputs} if inputs.get(key) != self.inputs.get(key))
+        if changed:
+            return f"{changed[0]} changed" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+        if self.code_version != code_version:
+            return "its code changed"
+        if self.configured != configured:
+            return "its settings changed"
+        return ""
+
+
+def values_hash(values: Mapping[str, Any]) -> str:
+    """Hash of configured values, whatever their order."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def asset_key(table_key: str) -> dg.AssetKey:
+    """Asset of a table: "estimates.strengths" → ["estimates", "strengths"]."""
+    return dg.AssetKey(table_key.split(".", 1))
+
+
+def latest_records(
+    instance: dg.DagsterInstance, table_keys: Iterable[str], partitions: Iterable[str] | None = None
+) -> dict[tuple[str, str | None], VersionRecord]:
+    """Latest record of each (table, partition); partition is None for unpartitioned tables. Read in bulk."""
+    wanted = None if partitions is None else set(partitions)
+    found: dict[tuple[str, str | None], VersionRecord] = {}
+    for table_key in table_keys:
+        key = asset_key(table_key)
+        latest = instance.get_latest_storage_id_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION, wanted)
+        storage_ids = sorted(latest.values())
+        if storage_ids:
+            events = instance.fetch_materializations(
+                AssetRecordsFilter(asset_key=key, storage_ids=storage_ids), limit=10_000
+            ).records
+        else:
+            events = instance.fetch_materializations(key, limit=1).records
+        for event in events:
+            record = _record(event)
+            if record is not None and (wanted is None or event.partition_key in wanted or event.partition_key is None):
+                found[table_key, event.partition_key] = record
+    return found
+
+
+def _record(event: Any) -> VersionRecord | None:
+    metadata = event.asset_materialization.metadata
+    if RECORD_KEY not in metadata:
+        return None
+    stored: dict[str, Any] = metadata[RECORD_KEY].value
+    return VersionRecord(**stored, run_id=event.run_id, materialized_at=event.timestamp)

@@ -1,0 +1,379 @@
+"""What a stage asset is: a pure body from a benchmark's tables to tables, and the frame that runs it.
+
+The frame reads nothing by itself: it tells whether the outputs are still made of the present inputs, calls the body
+if not, puts what comes back through the contract, writes the lake and tells Dagster. Bodies live in assets/.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pyarrow as pa
+from pydantic import BaseModel
+
+from capeval_pipeline.errors import StageSkipped, TableContractError
+from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
+from capeval_pipeline.orchestration.launchpad import config_fields
+from capeval_pipeline.orchestration.partitions import BENCHMARKS
+from capeval_pipeline.orchestration.records import (
+    NEVER,
+    VersionRecord,
+    asset_key,
+    latest_records,
+    values_hash,
+)
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.stage_settings import STAGE_SETTINGS
+from capeval_pipeline.storage.conformity import conform, empty
+from capeval_pipeline.storage.tables import TABLES
+
+OWNERS = ["team:capeval"]
+CONTRACT_CHECK = "fits_its_contract"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence that answers a question about a benchmark, and the table its numbers stand in."""
+
+    question: str
+    sentence: str
+    source_table: str
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """Result of a check declared beside a table: passed or not, and what was found, as a sentence."""
+
+    table: str
+    name: str
+    passed: bool
+    description: str
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a body gives back: tables by key, sentences, numbers to plot over time, outcomes of declared checks."""
+
+    tables: Mapping[str, pd.DataFrame | pa.Table]
+    verdicts: Sequence[Verdict] = ()
+    numbers: Mapping[str, float | int] = field(default_factory=dict)
+    checks: Sequence[CheckOutcome] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One benchmark's side of the workspace, as a body sees it."""
+
+    benchmark_id: str
+    workspace: Workspace
+    benchmark: Mapping[str, Any]
+    is_full: bool = False
+    run_config: Mapping[str, Any] = field(default_factory=dict)
+
+    def arrow(self, key: str) -> pa.Table:
+        """The benchmark's rows of a table; without rows, and where it was never made, empty with its columns."""
+        if key in TABLES and not self.workspace.lake.has_table(key):
+            return empty(TABLES[key])
+        return self.workspace.lake.read(key, self.benchmark_id)
+
+    def read(self, key: str) -> pd.DataFrame:
+        """The same as a pandas frame."""
+        return self.arrow(key).to_pandas()
+
+    @property
+    def cache_dir(self) -> Path:
+        """A folder for what can be computed again, shared by all benchmarks."""
+        folder = self.workspace.settings.cache
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def executor(self) -> Iterator[Executor]:
+        """The executor the settings name, closed when the body is done with it."""
+        from capeval_pipeline.executors import open_executor
+
+        with open_executor(self.workspace.settings.executor, self.workspace.settings.n_workers) as pool:
+            yield pool
+
+
+Body = Callable[[Part, Any], StageResult]
+
+
+@dataclass(frozen=True)
+class StageAsset:
+    """Everything the graph needs to know of one step; `tables` are its outputs, `inputs` what it reads.
+
+    question: what its verdict answers, "" if it gives none. is_long: made only when asked for (`--full`).
+    uses_full: its size depends on `--full`. always_runs: reads what no record knows of (files), so it is never taken
+    for fresh. run_fields: further text fields of one run, name → meaning, handed to the body as part.run_config.
+    check_names: table → checks the body reports beside the contract's own; warning_checks: those that do not block.
+    """
+
+    name: str
+    stage: str
+    tables: tuple[str, ...]
+    inputs: tuple[str, ...]
+    body: Body
+    code_version: str
+    description: str
+    question: str = ""
+    is_long: bool = False
+    uses_full: bool = False
+    always_runs: bool = False
+    run_fields: Mapping[str, str] = field(default_factory=dict)
+    kinds: frozenset[str] = frozenset({"python", "deltalake"})
+    check_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warning_checks: frozenset[str] = frozenset()
+    table_descriptions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Its tables and, where it answers a question, the table of its sentences."""
+        return (*self.tables, f"verdicts.{self.name}") if self.question else self.tables
+
+    def is_blocking(self, check_name: str) -> bool:
+        """Whether a failure of the check stops what is downstream."""
+        return check_name not in self.warning_checks
+
+    def configured(self, workspace: Workspace, facts: Mapping[str, Any] | None) -> str:
+        """Hash of the values it is configured with for a benchmark, overrides apart."""
+        settings = workspace.stage_settings(self.stage, facts)
+        return values_hash({} if settings is None else settings.model_dump(mode="json"))
+
+
+def stage_asset(
+    *,
+    stage: str,
+    tables: Sequence[str],
+    inputs: Sequence[str],
+    code_version: str,
+    question: str = "",
+    is_long: bool = False,
+    uses_full: bool = False,
+    always_runs: bool = False,
+    run_fields: Mapping[str, str] | None = None,
+    kinds: Sequence[str] = ("python", "deltalake"),
+    check_names: Mapping[str, Sequence[str]] | None = None,
+    warning_checks: Sequence[str] = (),
+) -> Callable[[Body], StageAsset]:
+    """Declare a function of (part, settings) as a step; its docstring becomes the description in the UI."""
+
+    def declare(body: Body) -> StageAsset:
+        contracts = "|".join(str(TABLES[key].arrow_schema) for key in tables)
+        return StageAsset(
+            name=body.__name__,
+            stage=stage,
+            tables=tuple(tables),
+            inputs=tuple(inputs),
+            body=body,
+            code_version=f"{code_version}-{values_hash({'contracts': contracts})[:8]}",
+            description=inspect.getdoc(body) or "",
+            question=question,
+            is_long=is_long,
+            uses_full=uses_full,
+            always_runs=always_runs,
+            run_fields=run_fields or {},
+            kinds=frozenset(kinds),
+            check_names=check_names or {},
+            warning_checks=frozenset(warning_checks),
+            table_descriptions={key: TABLES[key].description for key in tables},
+        )
+
+    return declare
+
+
+def build_asset(step: StageAsset) -> dg.AssetsDefinition:
+    """The Dagster multi-asset of a step, one partition a benchmark."""
+
+    @dg.multi_asset(
+        name=step.name,
+        specs=[_spec(step, key) for key in step.outputs],
+        check_specs=[
+            dg.AssetCheckSpec(name, asset=asset_key(key), blocking=step.is_blocking(name))
+            for key in step.outputs
+            for name in (CONTRACT_CHECK, *step.check_names.get(key, ()))
+        ],
+        partitions_def=BENCHMARKS,
+        config_schema=config_fields(STAGE_SETTINGS.get(step.stage), step.run_fields),
+        required_resource_keys={"workspace"},
+        can_subset=False,
+    )
+    def materialize(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        yield from _run(context, step)
+
+    return materialize
+
+
+def _spec(step: StageAsset, key: str) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        asset_key(key),
+        deps=[asset_key(read) for read in step.inputs],
+        group_name=step.stage,
+        description=step.table_descriptions.get(key) or step.description,
+        code_version=step.code_version,
+        automation_condition=None if step.is_long else follow_data_versions(),
+        owners=OWNERS,
+        kinds=set(step.kinds),
+        metadata=_static_metadata(key),
+    )
+
+
+def _static_metadata(key: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"table": key, "sql": f"select * from {key} limit 100"}
+    if key in TABLES:
+        metadata["grain"] = ", ".join(TABLES[key].grain)
+        metadata["dagster/column_schema"] = dg.TableSchema(
+            [
+                dg.TableColumn(column.name, str(column.type), description=f"{column.meaning} {column.unit}".strip())
+                for column in TABLES[key].columns
+            ]
+        )
+    return metadata
+
+
+def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
+    workspace: Workspace = context.resources.workspace
+    benchmark_id = context.partition_key
+    config = dict(context.op_execution_context.op_config or {})
+    is_full = bool(config.pop("full", False))
+    run_config = {name: config.pop(name, None) for name in step.run_fields}
+    overrides = {name: value for name, value in config.items() if value is not None}
+    with workspace.benchmark_lock(benchmark_id):
+        facts = workspace.benchmarks().get(benchmark_id, {})
+        settings = workspace.stage_settings(step.stage, facts, overrides)
+        if step.uses_full and is_full:
+            overrides = {**overrides, "full": True}
+        records = latest_records(context.instance, {*step.inputs, *step.outputs}, [benchmark_id])
+        inputs = {key: _version(records, key, benchmark_id) for key in step.inputs}
+        configured = step.configured(workspace, facts)
+        made = [records.get((key, benchmark_id)) for key in step.outputs]
+        if not step.always_runs and all(
+            record and record.is_made_of(inputs, step.code_version, configured, overrides) for record in made
+        ):
+            yield from _reused(workspace, step, [record for record in made if record])
+            return
+        part = Part(benchmark_id, workspace, facts, is_full, run_config)
+        started = time.process_time()
+        outcome = _outcome(step, part, settings)
+        record = VersionRecord(
+            data_version="",
+            code_version=step.code_version,
+            inputs=inputs,
+            configured=configured,
+            overrides=overrides,
+            config={} if settings is None else settings.model_dump(mode="json"),
+        )
+        numbers = {**outcome.numbers, "cpu_seconds": round(time.process_time() - started, 3)}
+        yield from write_outputs(workspace, benchmark_id, step, outcome, record, numbers)
+
+
+def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
+    record = records.get((key, benchmark_id)) or records.get((key, None))
+    return record.data_version if record else NEVER
+
+
+def _outcome(step: StageAsset, part: Part, settings: BaseModel | None) -> StageResult:
+    """Call the body with BLAS on one thread: a product's last bits change with the number of threads."""
+    from threadpoolctl import threadpool_limits
+
+    try:
+        with threadpool_limits(limits=1):
+            return step.body(part, settings)
+    except StageSkipped as skipped:
+        sentence = f"Not answered for {part.benchmark_id}: {skipped}."
+        return StageResult(
+            tables={key: empty(TABLES[key]) for key in step.tables if key in TABLES},
+            verdicts=[Verdict(step.question, sentence, "")] if step.question else [],
+            numbers={"is_skipped": 1},
+        )
+
+
+def write_outputs(
+    workspace: Workspace,
+    benchmark_id: str,
+    step: StageAsset,
+    outcome: StageResult,
+    record: VersionRecord,
+    numbers: Mapping[str, float | int],
+) -> Iterator[Any]:
+    """Put every table through its contract, then write all, then tell Dagster; if one is refused nothing is written."""
+    tables: dict[str, pa.Table] = {}
+    for key in step.outputs:
+        try:
+            tables[key] = _conformed(step, key, outcome, benchmark_id)
+        except TableContractError as refused:
+            yield dg.AssetCheckResult(
+                passed=False, asset_key=asset_key(key), check_name=CONTRACT_CHECK, description=str(refused)
+            )
+            raise
+    sentences = [verdict.sentence for verdict in outcome.verdicts]
+    for key, table in tables.items():
+        clock = TABLES[key].clock_columns if key in TABLES else ()
+        written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock)
+        checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}
+        checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
+        made = replace(
+            record,
+            data_version=written.data_version,
+            delta_version=written.delta_version,
+            n_rows=written.n_rows,
+            checks=checks,
+        )
+        extra = dict(numbers) | ({"verdict": dg.MetadataValue.md("\n\n".join(sentences))} if sentences else {})
+        yield _materialized(workspace, step, key, made, {**extra, "reused": False})
+
+
+def _materialized(
+    workspace: Workspace, step: StageAsset, key: str, made: VersionRecord, extra: Mapping[str, Any]
+) -> dg.MaterializeResult[Any]:
+    return dg.MaterializeResult(
+        asset_key=asset_key(key),
+        data_version=dg.DataVersion(made.data_version),
+        metadata={
+            **made.metadata(),
+            "dagster/row_count": made.n_rows,
+            "dagster/uri": workspace.lake.uri(key),
+            **extra,
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                passed=bool(passed),
+                asset_key=asset_key(key),
+                check_name=name,
+                description=str(description),
+                severity=dg.AssetCheckSeverity.ERROR if step.is_blocking(name) else dg.AssetCheckSeverity.WARN,
+            )
+            for name, (passed, description) in made.checks.items()
+        ],
+    )
+
+
+def _conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: str) -> pa.Table:
+    if key.startswith("verdicts."):
+        frame = pd.DataFrame(
+            {
+                "question": [verdict.question for verdict in outcome.verdicts],
+                "sentence": [verdict.sentence for verdict in outcome.verdicts],
+                "source_table": [verdict.source_table for verdict in outcome.verdicts],
+                "is_skipped": [not verdict.source_table for verdict in outcome.verdicts],
+            }
+        )
+        return conform(TABLES[key], frame, benchmark_id)
+    if key not in TABLES:  # a SQL model: its grain and types were checked where it ran
+        table = outcome.tables[key]
+        assert isinstance(table, pa.Table)
+        return table
+    return conform(TABLES[key], outcome.tables.get(key, empty(TABLES[key])), benchmark_id)
+
+
+def _reused(workspace: Workspace, step: StageAsset, made: Sequence[VersionRecord]) -> Iterator[Any]:
+    """Yield what is there with its old version and its checks as they were found: nothing downstream moves."""
+    for key, record in zip(step.outputs, made, strict=True):
+        yield _materialized(workspace, step, key, record, {"reused": True})

@@ -1,0 +1,78 @@
+"""The resource every asset works on: the workspace's settings and its lake, and the facts of a benchmark."""
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from capeval_pipeline.errors import UsageError
+from capeval_pipeline.settings import Settings
+from capeval_pipeline.stage_settings import STAGE_SETTINGS
+from capeval_pipeline.storage.connections import ComputeLimits
+from capeval_pipeline.storage.lake import Lake, benchmark_key
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Settings and lake of one data folder."""
+
+    settings: Settings
+    _toml_blocks: dict[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def lake(self) -> Lake:
+        return Lake(self.settings.lake_root, log_retention_days=self.settings.log_retention_days)
+
+    def limits(self, *, n_threads: int = 1) -> ComputeLimits:
+        """DuckDB limits of this workspace; one thread unless the result cannot depend on their number."""
+        return ComputeLimits(self.settings.memory_limit, n_threads, self.settings.cache / "spill")
+
+    def benchmarks(self) -> dict[str, dict[str, Any]]:
+        """The row of raw.benchmarks of every benchmark, `settings` parsed; empty before the first ingest."""
+        if not self.lake.has_table("raw.benchmarks"):
+            return {}
+        rows = self.lake.read("raw.benchmarks").to_pylist()
+        return {row["benchmark_id"]: {**row, "settings": json.loads(row["settings"] or "{}")} for row in rows}
+
+    def stage_settings(
+        self, stage: str, facts: Mapping[str, Any] | None, overrides: Mapping[str, Any] | None = None
+    ) -> BaseModel | None:
+        """Effective settings of a stage: defaults < capeval.toml < the benchmark's own block < overrides of one run.
+
+        None for stages without settings. Raises UsageError naming the field, its value and what is expected.
+        """
+        model = STAGE_SETTINGS.get(stage)
+        if model is None:
+            return None
+        if stage not in self._toml_blocks:
+            self._toml_blocks[stage] = dict(self.settings.stage_block(stage))
+        own = (facts or {}).get("settings", {}).get(stage) or {}
+        chosen = {**self._toml_blocks[stage], **own, **(overrides or {})}
+        try:
+            return model(**chosen)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            known = ", ".join(model.model_fields)
+            raise UsageError(f"{stage}.{name} is {first.get('input')!r}: {first['msg']}; fields are {known}") from error
+
+    @contextmanager
+    def benchmark_lock(self, benchmark_id: str) -> Iterator[None]:
+        """Hold the benchmark for one step: two runs of it take turns, runs of others do not wait."""
+        with file_lock(self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}.lock"):
+            yield
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Exclusive lock on a file, waited for; the system frees it when the process ends, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,144 @@
+"""What a workspace is set to: environment CAPEVAL_* over capeval.toml in the workspace over the defaults here.
+
+Fields of a stage (seed, number of clusters …) are not here but in stage_settings/; capeval.toml may hold them as
+[derive], [capabilities], [identification], [frontier].
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from capeval_pipeline.errors import UsageError
+
+STAGE_BLOCKS = ("derive", "capabilities", "identification", "frontier")
+
+
+class Settings(BaseSettings):
+    """Settings of one workspace; every field has a description, bounds and a default."""
+
+    model_config = SettingsConfigDict(env_prefix="CAPEVAL_", extra="ignore", frozen=True)
+
+    data: Path = Field(default=Path("data"), description="The workspace folder: lake, warehouse, inbox, reports.")
+    lake_uri: str = Field(default="", description="Root of the lake if it is not <data>/lake, e.g. s3://bucket/lake.")
+    executor: str = Field(
+        default="threads", pattern=r"^(threads|processes|dask://.+)$", description="Where simulations fan out to."
+    )
+    n_workers: int = Field(
+        default=min(os.cpu_count() or 1, 8), ge=1, le=512, description="Workers of the threads or processes executor."
+    )
+    memory_limit: str = Field(
+        default="3GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|MiB|GiB)$", description="What one DuckDB connection may use."
+    )
+    error_policy: Literal["ignore", "wrong"] = Field(
+        default="ignore", description="What an error counts as where benchmark.yml does not say: left out, or wrong."
+    )
+    log_retention_days: int = Field(
+        default=7, ge=1, le=3650, description="How long versions of the lake's tables can be looked back to."
+    )
+    n_old_warehouses: int = Field(
+        default=2, ge=0, le=50, description="Published database files kept beside the newest."
+    )
+    nightly_cron: str = Field(default="0 3 * * *", description="When nightly_refresh runs, once it is turned on.")
+    weekly_cron: str = Field(default="0 5 * * 0", description="When weekly_studies runs, once it is turned on.")
+    time_zone: str = Field(default="UTC", description="Time zone of the schedules.")
+    freshness_hours: float = Field(default=26.0, gt=0, le=8760, description="Age at which marts count as late.")
+    minimum_coverage: float = Field(
+        default=0.9, ge=0, le=1, description="Share of model x item cells with a score below which a check warns."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        folder = init_settings().get("data") or env_settings().get("data") or cls.model_fields["data"].default
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(folder) / "capeval.toml")
+
+    @property
+    def root(self) -> Path:
+        """The workspace folder, absolute."""
+        return self.data.expanduser().absolute()
+
+    @property
+    def lake_root(self) -> str:
+        return self.lake_uri or str(self.root / "lake")
+
+    @property
+    def database(self) -> Path:
+        """The published database people query: a link to the newest file in `warehouse/`."""
+        return self.root / "capeval.duckdb"
+
+    @property
+    def warehouse_folder(self) -> Path:
+        return self.root / "warehouse"
+
+    @property
+    def inbox(self) -> Path:
+        return self.root / "inbox"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.root / "dagster"
+
+    @property
+    def cache(self) -> Path:
+        """What can be deleted at any time: compiled kernels, embeddings, spilled rows."""
+        return self.root / "cache"
+
+    @property
+    def temporary(self) -> Path:
+        return self.root / "tmp"
+
+    def stage_block(self, stage: str) -> Mapping[str, Any]:
+        """The stage's fields as capeval.toml sets them; empty where it does not. Raises UsageError on broken TOML."""
+        block = workspace_file(self.root).get(stage, {})
+        if not isinstance(block, Mapping):
+            raise UsageError(f"{self.root / 'capeval.toml'}: [{stage}] is {block!r}; expected a table of fields")
+        return block
+
+
+def workspace_file(root: Path) -> Mapping[str, Any]:
+    """Content of capeval.toml, empty if there is none."""
+    path = root / "capeval.toml"
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}; expected TOML such as `n_workers = 2`") from error
+
+
+def load_settings(data: Path | None = None) -> Settings:
+    """Settings of the workspace `data`, else of CAPEVAL_DATA, else of ./data.
+
+    Raises UsageError with the field, what it was set to and what is expected.
+    """
+    chosen = data if data is not None else Path(os.environ.get("CAPEVAL_DATA") or "data")
+    root = chosen.expanduser().absolute()
+    unknown = sorted(set(workspace_file(root)) - set(Settings.model_fields) - set(STAGE_BLOCKS))
+    if unknown:
+        raise UsageError(
+            f"{root / 'capeval.toml'}: unknown setting {unknown[0]!r}; "
+            f"expected one of {', '.join(sorted(Settings.model_fields))} or a block {', '.join(STAGE_BLOCKS)}"
+        )
+    try:
+        return Settings(data=root)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"setting {field} is {first.get('input')!r}: {first['msg']} (CAPEVAL_{field.upper()} or capeval.toml)"
+        ) from error

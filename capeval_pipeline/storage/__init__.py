@@ -1,0 +1,1 @@
+"""Tables that know no methods: their contracts, the lake that keeps them, the SQL that derives them, the warehouse."""
