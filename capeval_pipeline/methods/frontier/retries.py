@@ -1,0 +1,45 @@
+"""Post-hoc options: take k draws of a model and keep the best, as with a verifier that is never wrong."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+FloatArray = NDArray[np.float64]
+DRAWS_ALLOWED: tuple[int, ...] = (1, 2, 3, 5, 8, 13, 21, 34, 55)
+
+
+def success_of_k_draws(successes: ArrayLike, n_generations: ArrayLike, k: int) -> FloatArray:
+    """Unbiased value of 1 − (1−p)^k from Y right of G draws: 1 − C(G−Y, k)/C(G, k); NaN where k > G.
+
+    The share of all ways to take k of the G draws that hold at least one right answer.
+    """
+    right, total = np.broadcast_arrays(np.asarray(successes, dtype=float), np.asarray(n_generations, dtype=float))
+    wrong = total - right
+    with np.errstate(invalid="ignore"):
+        log_ratio = (gammaln(wrong + 1) - gammaln(np.maximum(wrong - k, 0) + 1)) - (
+            gammaln(total + 1) - gammaln(np.maximum(total - k, 0) + 1)
+        )
+        value = np.where(wrong >= k, -np.expm1(log_ratio), 1.0)
+    return np.where(np.isnan(right) | (total < k), np.nan, value)
+
+
+def cost_until_success(success_probability: ArrayLike, cost_usd: ArrayLike, k: int) -> FloatArray:
+    """Mean cost of drawing until the first success, at most k times: c·(1 − (1−p)^k)/p, k·c at p = 0."""
+    probability = np.asarray(success_probability, dtype=np.float64)
+    reached = -np.expm1(k * np.log1p(-np.minimum(probability, 1.0 - 1e-16)))
+    n_draws = np.where(probability > 0, reached / np.where(probability > 0, probability, 1.0), float(k))
+    return np.asarray(n_draws * np.asarray(cost_usd, dtype=np.float64))
+
+
+def retry_options(
+    quality_by_k: Sequence[FloatArray], cost_usd: FloatArray, draws_allowed: Sequence[int], *, pays_all: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Options (model, k) side by side: quality and cost, each (n_items, n_models x n_k), for `exact_frontier`.
+
+    quality_by_k : per k of `draws_allowed`, (n_items, n_models)
+    pays_all : k·c for k draws; else c, as if only the kept draw were paid: a bound, never the answer
+    """
+    cost = [cost_usd * (k if pays_all else 1) for k in draws_allowed]
+    return np.concatenate(list(quality_by_k), axis=1), np.concatenate(cost, axis=1)
