@@ -325,14 +325,13 @@ def _solve(
         factor = scipy.linalg.cho_factor(matrices[0], lower=True, check_finite=False)
         solution: FloatArray = scipy.linalg.cho_solve(factor, gradient[active[0]], check_finite=False)[None]
         return solution
-    directions: FloatArray = np.linalg.solve(matrices, gradient[active][:, :, None])[:, :, 0]
-    return directions
+    return np.asarray(np.linalg.solve(matrices, gradient[active][:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _conjugate_gradients(matrix: FloatArray, right_side: FloatArray, relative_tolerance: float = 1e-8) -> FloatArray:
     """Solve a positive (semi-)definite system; scaled by the diagonal so that separated models converge too."""
     inverse_diagonal = 1.0 / np.maximum(np.diag(matrix), 1e-300)
-    solution = np.zeros_like(right_side)
+    solution: FloatArray = np.zeros(len(right_side))
     residual = right_side.copy()
     scaled = inverse_diagonal * residual
     direction = scaled.copy()
