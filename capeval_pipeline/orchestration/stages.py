@@ -76,6 +76,7 @@ class Part:
     benchmark: Mapping[str, Any]
     is_full: bool = False
     run_config: Mapping[str, Any] = field(default_factory=dict)
+    input_versions: Mapping[str, str] = field(default_factory=dict)
 
     def arrow(self, key: str) -> pa.Table:
         """The benchmark's rows of a table; without rows, and where it was never made, empty with its columns."""
@@ -112,8 +113,9 @@ class StageAsset:
 
     question: what its verdict answers, "" if it gives none. is_long: made only when asked for (`--full`).
     uses_full: its size depends on `--full`. always_runs: reads what no record knows of (files), so it is never taken
-    for fresh. run_fields: further text fields of one run, name → meaning, handed to the body as part.run_config.
-    check_names: table → checks the body reports beside the contract's own; warning_checks: those that do not block.
+    for fresh. tolerates_missing: asks to run though some of its inputs were never made. run_fields: further text
+    fields of one run, name → meaning, handed to the body as part.run_config. check_names: table → checks the body
+    reports beside the contract's own; warning_checks: those that do not block.
     """
 
     name: str
@@ -127,6 +129,7 @@ class StageAsset:
     is_long: bool = False
     uses_full: bool = False
     always_runs: bool = False
+    tolerates_missing: bool = False
     run_fields: Mapping[str, str] = field(default_factory=dict)
     kinds: frozenset[str] = frozenset({"python", "deltalake"})
     check_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -158,6 +161,7 @@ def stage_asset(
     is_long: bool = False,
     uses_full: bool = False,
     always_runs: bool = False,
+    tolerates_missing: bool = False,
     run_fields: Mapping[str, str] | None = None,
     kinds: Sequence[str] = ("python", "deltalake"),
     check_names: Mapping[str, Sequence[str]] | None = None,
@@ -179,6 +183,7 @@ def stage_asset(
             is_long=is_long,
             uses_full=uses_full,
             always_runs=always_runs,
+            tolerates_missing=tolerates_missing,
             run_fields=run_fields or {},
             kinds=frozenset(kinds),
             check_names=check_names or {},
@@ -218,11 +223,17 @@ def _spec(step: StageAsset, key: str) -> dg.AssetSpec:
         group_name=step.stage,
         description=step.table_descriptions.get(key) or step.description,
         code_version=step.code_version,
-        automation_condition=None if step.is_long else follow_data_versions(),
+        automation_condition=_condition(step),
         owners=OWNERS,
         kinds=set(step.kinds),
         metadata=_static_metadata(key),
     )
+
+
+def _condition(step: StageAsset) -> dg.AutomationCondition[Any] | None:
+    if step.is_long or step.always_runs:
+        return None
+    return follow_data_versions(tolerates_missing=step.tolerates_missing)
 
 
 def _static_metadata(key: str) -> dict[str, Any]:
@@ -259,7 +270,7 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
         ):
             yield from _reused(workspace, step, [record for record in made if record])
             return
-        part = Part(benchmark_id, workspace, facts, is_full, run_config)
+        part = Part(benchmark_id, workspace, facts, is_full, run_config, inputs)
         started = time.process_time()
         outcome = _outcome(step, part, settings)
         record = VersionRecord(

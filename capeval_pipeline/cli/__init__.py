@@ -1,0 +1,84 @@
+"""The `capeval` command: a module a command; each parses, calls, prints. Heavy imports stand inside the functions."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from capeval_pipeline.cli.invocation import Invocation
+from capeval_pipeline.cli.run import run
+from capeval_pipeline.cli.sql import sql
+from capeval_pipeline.cli.status import status
+from capeval_pipeline.errors import CapevalError
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "run": run,
+    "status": status,
+    "sql": sql,
+}
+
+app = typer.Typer(
+    name="capeval",
+    add_completion=True,
+    no_args_is_help=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+FIRST_STEPS = """capeval turns result files of language-model evaluations into answers.
+
+  capeval demo                      see it work on the sample, in minutes
+  capeval ingest PATH               read your own result files
+  capeval run                       compute what is stale and publish
+  capeval leaderboard BENCHMARK     which ranks are real
+
+`capeval --help` lists every command."""
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    data: Annotated[
+        Path | None, typer.Option(help="The workspace folder.", envvar="CAPEVAL_DATA", show_default="./data")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """From result files of language-model evaluations to answers with honest uncertainty."""
+    context.obj = Invocation(data, debug)
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST_STEPS)
+
+
+def main() -> None:
+    """Entry point: exit code 0 fine, 1 the asked-for thing failed, 2 wrong use, 130 interrupted."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        code = app(standalone_mode=False)
+    except CapevalError as error:
+        if debug:
+            raise
+        print(f"capeval: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        sys.exit(_interrupted())
+    except KeyboardInterrupt:
+        sys.exit(_interrupted())
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupted() -> int:
+    print("capeval: interrupted; what was finished is kept, `capeval run` goes on from there", file=sys.stderr)
+    return 130

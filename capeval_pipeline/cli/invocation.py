@@ -1,0 +1,93 @@
+"""What every command is handed: the workspace it was called for, its definitions and instance, and how to print."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from capeval_pipeline.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from capeval_pipeline.orchestration.workspace import Workspace
+
+
+class Invocation:
+    """One call of the command; everything heavy is made when first asked for."""
+
+    def __init__(self, data: Path | None, debug: bool = False) -> None:
+        self._data = data
+        self.debug = debug
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings of the workspace; also sets CAPEVAL_DATA, so that the definitions load the same one."""
+        settings = load_settings(self._data)
+        os.environ["CAPEVAL_DATA"] = str(settings.root)
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(settings.cache / "numba"))
+        return settings
+
+    @cached_property
+    def workspace(self) -> "Workspace":
+        from capeval_pipeline.orchestration.workspace import Workspace
+
+        return Workspace(self.settings)
+
+    @cached_property
+    def definitions(self) -> Any:
+        """Dagster's definitions on this workspace, the same that the UI loads."""
+        _ = self.settings
+        from capeval_pipeline.definitions import build_definitions
+
+        return build_definitions(self.settings)
+
+
+def invocation(context: typer.Context) -> Invocation:
+    """The invocation of a command's context."""
+    found = context.find_root().obj
+    assert isinstance(found, Invocation)
+    return found
+
+
+@contextmanager
+def progress(is_shown: bool = True) -> Iterator[Any]:
+    """A function that says what is being done: a line with a spinner on a terminal, nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not is_shown or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("starting") as status:
+        yield lambda doing: status.update(doing)
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()
+) -> None:
+    """A plain table on stdout; NULL shows as a dash."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[shown(value) for value in row])
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def shown(value: Any) -> str:
+    """A cell as text: unknown is a dash, numbers keep four significant digits."""
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)

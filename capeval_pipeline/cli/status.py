@@ -1,0 +1,78 @@
+"""`capeval status`: benchmarks, models, items, coverage, what is stale, the last run."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from capeval_pipeline.cli.invocation import invocation, print_table
+
+
+def status(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+) -> None:
+    """What the workspace holds, what is stale, when it was last run."""
+    call = invocation(context)
+    from capeval_pipeline.orchestration import driver
+    from capeval_pipeline.orchestration.assets import build_graph
+    from capeval_pipeline.orchestration.graph import Request
+    from capeval_pipeline.orchestration.partitions import BENCHMARKS
+
+    with driver.workspace_instance(call.workspace) as instance:
+        known = sorted(instance.get_dynamic_partitions(BENCHMARKS.name or ""))
+        plans = driver.plans(call.workspace, instance, build_graph(), known, Request())
+        last = instance.get_run_records(limit=1)
+    sizes = _sizes(call) if call.settings.database.exists() else {}
+    entries: list[dict[str, Any]] = [
+        {
+            "benchmark_id": plan.benchmark_id,
+            **sizes.get(plan.benchmark_id, {"n_models": None, "n_items": None, "coverage": None}),
+            "stale": [{"step": entry.step.name, "because": entry.reason} for entry in plan.ran],
+        }
+        for plan in plans
+    ]
+    last_run = None
+    if last:
+        started = datetime.fromtimestamp(last[0].start_time or last[0].create_timestamp.timestamp(), UTC)
+        last_run = {"run_id": last[0].dagster_run.run_id, "status": last[0].dagster_run.status.value, "at": started}
+    if as_json:
+        report = {"workspace": str(call.settings.root), "benchmarks": entries, "last_run": last_run}
+        typer.echo(json.dumps(report, default=str, ensure_ascii=False))
+        return
+    typer.echo(f"workspace {call.settings.root}")
+    if not entries:
+        typer.echo("no benchmarks yet; `capeval ingest PATH` reads result files, `capeval demo` shows a sample")
+        return
+    rows = [
+        (
+            entry["benchmark_id"],
+            entry["n_models"],
+            entry["n_items"],
+            entry["coverage"],
+            f"{len(entry['stale'])} steps, {entry['stale'][0]['because']}" if entry["stale"] else "nothing",
+        )
+        for entry in entries
+    ]
+    print_table("", ["benchmark", "models", "items", "coverage", "stale"], rows, right=["models", "items", "coverage"])
+    if last_run:
+        typer.echo(f"last run {last_run['status'].lower()} at {last_run['at']:%Y-%m-%d %H:%M} UTC")
+
+
+def _sizes(call: Any) -> dict[str, dict[str, Any]]:
+    """Models, items and share of scored cells of each benchmark, from the published database."""
+    from capeval_pipeline.storage.warehouse import open_published
+
+    query = """
+        select
+            benchmark_id,
+            count(distinct model_id) as n_models,
+            count(distinct item_id) as n_items,
+            count(distinct (item_id, model_id)) filter (status = 'ok')
+            / (count(distinct model_id) * count(distinct item_id)) as coverage
+        from raw.generations
+        group by benchmark_id
+    """
+    with open_published(call.settings.database) as connection:
+        found = connection.execute(query).fetchall()
+    return {row[0]: {"n_models": row[1], "n_items": row[2], "coverage": row[3]} for row in found}

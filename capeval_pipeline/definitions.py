@@ -1,0 +1,27 @@
+"""Assembles what Dagster loads: `defs` for the workspace the environment names, or build_definitions for another."""
+
+import dagster as dg
+
+from capeval_pipeline.orchestration.assets import build_graph
+from capeval_pipeline.orchestration.assets.marts import build_marts
+from capeval_pipeline.orchestration.automation import schedules, sensors
+from capeval_pipeline.orchestration.jobs import jobs
+from capeval_pipeline.orchestration.stages import build_asset
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.settings import Settings, load_settings
+
+
+def build_definitions(settings: Settings) -> dg.Definitions:
+    """All assets, jobs, sensors and schedules on one workspace."""
+    graph = build_graph()
+    return dg.Definitions(
+        assets=[*(build_asset(step) for step in graph.steps), build_marts(graph.project, graph.steps)],
+        jobs=jobs(),
+        sensors=sensors(settings),
+        schedules=schedules(settings),
+        executor=dg.in_process_executor,
+        resources={"workspace": dg.ResourceDefinition.hardcoded_resource(Workspace(settings))},
+    )
+
+
+defs = build_definitions(load_settings())

@@ -1,0 +1,30 @@
+"""The steps of the pipeline, a module a stage, and the graph they make together with the SQL models."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from capeval_pipeline.orchestration.assets.derive import derive_steps
+from capeval_pipeline.orchestration.assets.partition_state import partition_state
+from capeval_pipeline.orchestration.graph import in_order
+from capeval_pipeline.orchestration.stages import StageAsset
+from capeval_pipeline.storage.sql_models import SqlProject, load_project
+
+PYTHON_STEPS: tuple[StageAsset, ...] = ()
+"""Steps written in Python, any order."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Steps of a benchmark in the order they run, and the SQL models."""
+
+    steps: Sequence[StageAsset]
+    project: SqlProject
+
+
+@cache
+def build_graph() -> Graph:
+    """All steps of a benchmark, the gate to the marts last."""
+    project = load_project()
+    steps = [*PYTHON_STEPS, *derive_steps(project.models.values())]
+    return Graph(in_order([*steps, partition_state(steps)]), project)

@@ -1,0 +1,86 @@
+"""Staging and intermediate tables: each SQL model is a step, run in memory over a benchmark's files in the lake."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pydantic import BaseModel
+
+from capeval_pipeline.errors import CapevalError, TableContractError
+from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageAsset, StageResult
+from capeval_pipeline.storage.claims import claims_found
+from capeval_pipeline.storage.conformity import check_grain, sort_by_grain
+from capeval_pipeline.storage.connections import memory_connection
+from capeval_pipeline.storage.lake import parquet_scan
+from capeval_pipeline.storage.sql_models import SqlModel, parameter_statements
+
+CLAIMS_CHECK = "claims_hold"
+LAYERS = ("staging", "intermediate")
+
+
+def derive_steps(models: Iterable[SqlModel]) -> list[StageAsset]:
+    """A step for each model of the layers that are kept in the lake."""
+    return [_step(model) for model in models if model.schema in LAYERS]
+
+
+def _step(model: SqlModel) -> StageAsset:
+    def body(part: Part, settings: BaseModel | None) -> StageResult:
+        table, outcome = run_model(part, model, {} if settings is None else settings.model_dump())
+        return StageResult(tables={model.key: table}, checks=[outcome])
+
+    return StageAsset(
+        name=model.key.replace(".", "_"),
+        stage="derive",
+        tables=(model.key,),
+        inputs=tuple(model.references),
+        body=body,
+        code_version=model.code_version,
+        description=f"{model.description}\n\n```sql\n{model.sql}\n```",
+        kinds=frozenset({"duckdb", "deltalake", "sql"}),
+        check_names={model.key: (CLAIMS_CHECK,)},
+    )
+
+
+def run_model(part: Part, model: SqlModel, parameters: dict[str, Any]) -> tuple[pa.Table, CheckOutcome]:
+    """Rows of a model for one benchmark, sorted by its grain, and whether its claims hold.
+
+    Raises CapevalError if the SQL fails, TableContractError if two rows share a key.
+    """
+    values = parameters | {"error_policy": part.workspace.settings.error_policy}
+    with memory_connection(part.workspace.limits()) as connection:
+        for key in model.references:
+            _bring_in(connection, part, key)
+        for statement in parameter_statements({name: values.get(name) for name in model.parameters}):
+            connection.execute(statement)
+        try:
+            connection.execute(f"create schema if not exists {model.schema}")
+            connection.execute(f"create table {model.key} as {model.sql}")
+        except duckdb.Error as error:
+            raise CapevalError(
+                f"{model.key}: its SQL failed for benchmark {part.benchmark_id!r}: {str(error).splitlines()[0]}"
+            ) from error
+        table = connection.sql(f"select * from {model.key}").to_arrow_table()
+        check_grain(model.key, table, model.grain)
+        outcome = claims_outcome(connection, model)
+    if not outcome.passed:
+        raise TableContractError(outcome.description)
+    return sort_by_grain(table, model.grain), outcome
+
+
+def claims_outcome(connection: duckdb.DuckDBPyConnection, model: SqlModel) -> CheckOutcome:
+    """What the claims of a model's .yml find in the table of that name: each is a query for the rows that break it."""
+    passed, found = claims_found(connection, model.claims)
+    return CheckOutcome(model.key, CLAIMS_CHECK, passed, found)
+
+
+def _bring_in(connection: duckdb.DuckDBPyConnection, part: Part, key: str) -> None:
+    """A referenced table of the benchmark: a view over its files, or an empty table of its schema."""
+    schema, name = key.split(".", 1)
+    connection.execute(f"create schema if not exists {schema}")
+    paths = part.workspace.lake.paths(key, part.benchmark_id)
+    if paths:
+        connection.execute(f"create view {schema}.{name} as {parquet_scan(paths)}")
+        return
+    connection.register(f"{schema}_{name}_empty", part.arrow(key))
+    connection.execute(f"create table {schema}.{name} as select * from {schema}_{name}_empty")

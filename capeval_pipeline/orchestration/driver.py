@@ -1,0 +1,272 @@
+"""What `capeval run` does: find what is stale, run it in process on the same definitions and instance as the UI."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from capeval_pipeline.errors import CapevalError, UsageError
+from capeval_pipeline.orchestration.assets import Graph, build_graph
+from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
+from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, needed_for, stale_steps
+from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB
+from capeval_pipeline.orchestration.partitions import BENCHMARKS
+from capeval_pipeline.orchestration.records import asset_key, latest_records
+from capeval_pipeline.orchestration.stages import StageAsset
+from capeval_pipeline.orchestration.workspace import Workspace
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The console is the user's: errors come as one sentence at the end, the events stand in the UI."""
+
+HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
+
+
+@dataclass(frozen=True)
+class BenchmarkRun:
+    """What happened to one benchmark: steps that ran, with why; steps that failed, with the error's one line."""
+
+    benchmark_id: str
+    ran: Sequence[StaleStep]
+    failures: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What one `capeval run` did."""
+
+    benchmarks: Sequence[BenchmarkRun]
+    is_published: bool
+    publish_failure: str = ""
+
+    @property
+    def n_failures(self) -> int:
+        return sum(len(run.failures) for run in self.benchmarks) + bool(self.publish_failure)
+
+
+Progress = Callable[[str], None]
+"""Told what is being done, a short phrase each."""
+
+
+@contextmanager
+def workspace_instance(workspace: Workspace) -> Iterator[dg.DagsterInstance]:
+    """The Dagster instance under the workspace's data folder, the one `capeval up` shows."""
+    home = workspace.settings.dagster_home
+    prepare_home(home)
+    os.environ["DAGSTER_HOME"] = str(home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def prepare_home(home: Path) -> None:
+    """Make the folder and, where there is none yet, its dagster.yaml from the project's template."""
+    home.mkdir(parents=True, exist_ok=True)
+    target = home / "dagster.yaml"
+    if not target.exists():
+        template = Path(__file__).resolve().parents[2] / "dagster.yaml"
+        target.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def run(
+    definitions: dg.Definitions,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    benchmarks: Sequence[str],
+    request: Request,
+    progress: Progress = lambda _: None,
+) -> RunReport:
+    """Make what is stale of the benchmarks (all with an empty list), then publish if anything the marts read changed.
+
+    A benchmark that fails does not stop the others; its failures are in the report.
+    """
+    graph = build_graph()
+    end_dead_runs(instance)
+    known = instance.get_dynamic_partitions(BENCHMARKS.name or "")
+    chosen = list(benchmarks) or sorted(known)
+    runs = []
+    for plan in plans(workspace, instance, graph, chosen, request):
+        if plan.ran:
+            progress(f"{plan.benchmark_id}: {len(plan.ran)} steps")
+            runs.append(run_steps(definitions, instance, plan.benchmark_id, plan.ran, request, progress))
+        else:
+            runs.append(plan)
+    published, failure = publish(definitions, workspace, instance, graph, progress)
+    return RunReport(runs, published, failure)
+
+
+def plans(
+    workspace: Workspace, instance: dg.DagsterInstance, graph: Graph, benchmarks: Sequence[str], request: Request
+) -> list[BenchmarkRun]:
+    """What each benchmark would have to run. Raises UsageError on an unknown stage or table."""
+    if request.only and request.only not in STAGES:
+        raise UsageError(f"no stage {request.only!r}; expected one of {', '.join(STAGES)}")
+    keys = {key for step in graph.steps for key in step.outputs}
+    if request.rebuild and request.rebuild not in keys:
+        raise UsageError(f"no table {request.rebuild!r} is made by a step; expected one of {', '.join(sorted(keys))}")
+    records = latest_records(instance, sorted(keys), benchmarks)
+    facts = workspace.benchmarks()
+    steps = _steps_for(graph, request)
+    return [
+        BenchmarkRun(name, stale_steps(steps, name, records, workspace, facts.get(name), request))
+        for name in benchmarks
+    ]
+
+
+def _steps_for(graph: Graph, request: Request) -> list[StageAsset]:
+    """Steps a request is about, in order; the gate always, or the marts would not hear of what ran."""
+    if not request.only:
+        return list(graph.steps)
+    wanted = (
+        {step.name for step in needed_for(graph.steps, request.only)}
+        if request.only not in ("marts", "report")
+        else set()
+    )
+    return [step for step in graph.steps if step.name in wanted or step.stage == "marts"]
+
+
+def run_steps(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    benchmark_id: str,
+    stale: Sequence[StaleStep],
+    request: Request | None = None,
+    progress: Progress = lambda _: None,
+    run_config: Mapping[str, Mapping[str, str]] | None = None,
+) -> BenchmarkRun:
+    """One in-process run of some steps of one benchmark; run_config: step name → run field → value."""
+    started = time.monotonic()
+    request = request or Request()
+    config: dict[str, dict[str, object]] = {}
+    for entry in stale:
+        step_config: dict[str, object] = {**(request.overrides or {}).get(entry.step.stage, {})}
+        if request.is_full:
+            step_config["full"] = True
+        step_config |= dict((run_config or {}).get(entry.step.name, {}))
+        if step_config:
+            config[entry.step.name] = {"config": step_config}
+    result = definitions.resolve_job_def(REFRESH_JOB).execute_in_process(
+        instance=instance,
+        partition_key=benchmark_id,
+        asset_selection=[asset_key(key) for entry in stale for key in entry.step.outputs],
+        run_config={"ops": config, **QUIET},
+        tags=process_tags(),
+        raise_on_error=False,
+    )
+    failures = {event.step_key or "run": _reason_of(event) for event in result.all_events if event.is_step_failure}
+    if not result.success and not failures:
+        failures["run"] = "the run failed; `capeval up` shows its log"
+    return BenchmarkRun(benchmark_id, list(stale), failures, time.monotonic() - started)
+
+
+def publish(
+    definitions: dg.Definitions,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    graph: Graph,
+    progress: Progress = lambda _: None,
+) -> tuple[bool, str]:
+    """Build and publish the warehouse unless it is fresh: (was built, the failure's one line or "")."""
+    lake_keys = published_keys(graph.steps)
+    inputs = inputs_hash(latest_records(instance, lake_keys))
+    made = latest_records(instance, mart_keys(graph.project))
+    if are_published(workspace, graph.project, made, inputs):
+        return False, ""
+    progress("marts and the published database")
+    result = definitions.resolve_job_def(PUBLISH_JOB).execute_in_process(
+        instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
+    )
+    reasons = [_reason_of(event) for event in result.all_events if event.is_step_failure]
+    return result.success, "; ".join(reasons)
+
+
+def _reason_of(event: dg.DagsterEvent) -> str:
+    error = event.step_failure_data.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    if error is None:
+        return "failed without an error"
+    return str(error.message).strip().splitlines()[0]
+
+
+def process_tags() -> dict[str, str]:
+    """Who runs it: host, process, its start time; so a run whose process is gone can be told from a slow one."""
+    return {
+        HOST_TAG: socket.gethostname(),
+        PROCESS_TAG: str(os.getpid()),
+        STARTED_TAG: process_started(os.getpid()) or "",
+    }
+
+
+def process_started(pid: int) -> str | None:
+    """Start time of a process in the system's own ticks, None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return None
+        return "unknown"
+    return stat.rsplit(")", 1)[1].split()[19]
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> int:
+    """Fail in-process runs whose process is gone and free what they hold; returns how many there were.
+
+    A killed run stays STARTED for ever and keeps its place in a pool, on which the next run would wait.
+    """
+    running = RunsFilter(
+        statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.NOT_STARTED],
+        tags={HOST_TAG: socket.gethostname()},
+    )
+    n_ended = 0
+    for record in instance.get_run_records(running):
+        tags = record.dagster_run.tags
+        if process_started(int(tags[PROCESS_TAG])) == tags.get(STARTED_TAG):
+            continue
+        instance.report_run_failed(record.dagster_run, "its process is gone; `capeval run` goes on from what it wrote")
+        instance.event_log_storage.free_concurrency_slots_for_run(record.dagster_run.run_id)
+        n_ended += 1
+    return n_ended
+
+
+def add_benchmarks(instance: dg.DagsterInstance, benchmark_ids: Sequence[str]) -> None:
+    """Make benchmarks known to Dagster as partitions."""
+    instance.add_dynamic_partitions(BENCHMARKS.name or "", list(benchmark_ids))
+
+
+def resolve_benchmark(instance: dg.DagsterInstance, name: str) -> str:
+    """A benchmark_id from an id or from a name that has one version. Raises UsageError listing what there is."""
+    known = sorted(instance.get_dynamic_partitions(BENCHMARKS.name or ""))
+    return match_benchmark(known, name)
+
+
+def match_benchmark(known: Sequence[str], name: str) -> str:
+    """The id itself, else the only id of that name; several versions or none: UsageError listing them."""
+    if name in known:
+        return name
+    versions = [benchmark_id for benchmark_id in known if benchmark_id.rsplit("@", 1)[0] == name]
+    if len(versions) == 1:
+        return versions[0]
+    if versions:
+        raise UsageError(f"benchmark {name!r} has {len(versions)} versions: {', '.join(versions)}; name one of them")
+    listed = (
+        ", ".join(known[:20]) + (" …" if len(known) > 20 else "") if known else "none yet; `capeval ingest` adds one"
+    )
+    raise UsageError(f"no benchmark {name!r}; there are: {listed}")
+
+
+def failure_of(report: RunReport) -> CapevalError | None:
+    """The report's failures as one error, None without any."""
+    lines = [
+        f"{run.benchmark_id}: {name}: {reason}" for run in report.benchmarks for name, reason in run.failures.items()
+    ]
+    if report.publish_failure:
+        lines.append(f"marts: {report.publish_failure}")
+    return CapevalError("\n".join(lines)) if lines else None

@@ -1,0 +1,29 @@
+"""Jobs: one refreshes a benchmark, one publishes. The driver and the sensors run selections of them."""
+
+from typing import Any
+
+import dagster as dg
+
+from capeval_pipeline.orchestration.assets.partition_state import GATE
+from capeval_pipeline.orchestration.partitions import BENCHMARKS
+from capeval_pipeline.orchestration.records import asset_key
+
+REFRESH_JOB = "refresh_benchmark"
+PUBLISH_JOB = "publish_warehouse"
+
+
+def jobs() -> list[Any]:
+    """The two jobs; unresolved, as definitions want them."""
+    published = dg.AssetSelection.groups("marts") - dg.AssetSelection.assets(asset_key(GATE))
+    refreshed = dg.AssetSelection.groups("ingest", "derive", "capabilities", "identification", "frontier")
+    return [
+        dg.define_asset_job(
+            REFRESH_JOB,
+            selection=refreshed | dg.AssetSelection.assets(asset_key(GATE)),
+            partitions_def=BENCHMARKS,
+            description="Everything of one benchmark, from its files to its estimates.",
+        ),
+        dg.define_asset_job(
+            PUBLISH_JOB, selection=published, description="Marts of all benchmarks and the published database."
+        ),
+    ]
