@@ -32,7 +32,7 @@ def status(
         }
         for plan in plans
     ]
-    last_run = None
+    last_run: dict[str, Any] | None = None
     if last:
         started = datetime.fromtimestamp(last[0].start_time or last[0].create_timestamp.timestamp(), UTC)
         last_run = {"run_id": last[0].dagster_run.run_id, "status": last[0].dagster_run.status.value, "at": started}
@@ -44,7 +44,7 @@ def status(
     if not entries:
         typer.echo("no benchmarks yet; `capeval ingest PATH` reads result files, `capeval demo` shows a sample")
         return
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (
             entry["benchmark_id"],
             entry["n_models"],

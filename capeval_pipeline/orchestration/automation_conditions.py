@@ -1,18 +1,20 @@
 """When an asset asks to be made again: only if the content of something it reads has changed."""
 
+from typing import Any
+
 import dagster as dg
 
 
-def follow_data_versions(*, tolerates_missing: bool = False) -> dg.AutomationCondition:
+def follow_data_versions(*, tolerates_missing: bool = False) -> Any:
     """Eager, but a new materialization upstream counts only if its data version is new.
 
     A re-run that gave the same bytes, a renamed file or re-ordered rows thus stop where they are.
     tolerates_missing: ask to run although something upstream was never made (long evaluations mostly are not).
     """
-    condition = dg.AutomationCondition.eager().replace("newly_updated", dg.AutomationCondition.data_version_changed())
+    condition: Any = dg.AutomationCondition.eager().replace("newly_updated", dg.AutomationCondition.data_version_changed())
     return condition.without(~dg.AutomationCondition.any_deps_missing()) if tolerates_missing else condition
 
 
-def follow_gate(gate: dg.AssetKey) -> dg.AutomationCondition:
+def follow_gate(gate: dg.AssetKey) -> Any:
     """Follow one upstream asset alone: a fan-in listening to all would be asked for at the first table that moved."""
     return follow_data_versions(tolerates_missing=True).allow(dg.AssetSelection.assets(gate))

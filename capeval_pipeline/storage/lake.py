@@ -170,7 +170,7 @@ class Lake:
     def _paths(self, opened: DeltaTable, benchmark_id: str | None) -> list[str]:
         if benchmark_id is None:
             return sorted(opened.file_uris())
-        return sorted(opened.file_uris([(PARTITION_COLUMN, "=", benchmark_key(benchmark_id))]))
+        return sorted(opened.file_uris(file_pruning_predicate=[(PARTITION_COLUMN, "=", benchmark_key(benchmark_id))]))
 
     def _commit(self, key: str, part: str, keyed: pa.Table, version: str) -> int:
         uri = self.uri(key)

@@ -9,6 +9,7 @@ from capeval_pipeline.storage.tables.estimates import CAPABILITY_TABLES
 from capeval_pipeline.storage.tables.frontier import FRONTIER_TABLES
 from capeval_pipeline.storage.tables.meta import META_TABLES
 from capeval_pipeline.storage.tables.raw import RAW_TABLES
+from capeval_pipeline.storage.tables.readings import READING_TABLES
 from capeval_pipeline.storage.tables.simulations import SIMULATION_TABLES
 from capeval_pipeline.storage.tables.studies import STUDY_TABLES
 from capeval_pipeline.storage.tables.verdicts import VERDICT_TABLES, verdict_table
@@ -17,6 +18,7 @@ TABLES: dict[str, Table] = {
     table.key: table
     for table in (
         *RAW_TABLES,
+        *READING_TABLES,
         *CAPABILITY_TABLES,
         *FRONTIER_TABLES,
         *SIMULATION_TABLES,

@@ -1,0 +1,67 @@
+"""Frames that do not fit their contract never reach the lake."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from capeval_pipeline.errors import TableContractError
+from capeval_pipeline.storage.conformity import conform, empty
+from capeval_pipeline.storage.tables.contract import Column, Table
+
+TABLE = Table(
+    "estimates",
+    "toy",
+    ("benchmark_id", "model_id"),
+    (
+        Column("benchmark_id", pa.string(), "benchmark", nullable=False),
+        Column("model_id", pa.string(), "model", nullable=False),
+        Column("strength", pa.float64(), "strength", "logit"),
+        Column("names", pa.list_(pa.string()), "spellings"),
+    ),
+    "A table for these tests.",
+)
+
+
+def frame(**changes) -> pd.DataFrame:
+    columns = {"model_id": ["b", "a"], "strength": [1.0, np.nan], "names": [["x"], []]} | changes
+    return pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+
+
+def test_rows_are_sorted_by_grain_and_the_benchmark_is_filled_in():
+    table = conform(TABLE, frame(), "arc")
+    assert table.to_pydict() == {
+        "benchmark_id": ["arc", "arc"],
+        "model_id": ["a", "b"],
+        "strength": [None, 1.0],
+        "names": [[], ["x"]],
+    }
+
+
+def test_nan_becomes_null():
+    assert conform(TABLE, frame(), "arc").column("strength").null_count == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strength": None}, "column 'strength' is missing"),
+        ({"mean": [1, 2]}, "column 'mean' is not in the contract"),
+        ({"strength": ["high", "low"]}, "column 'strength' holds .*; expected double"),
+        ({"model_id": ["a", "a"]}, r"2 rows for benchmark_id='arc', model_id='a'; expected 1"),
+        ({"model_id": ["a", None]}, "1 rows have no model_id"),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_refused_with_the_place(changes, message):
+    with pytest.raises(TableContractError, match=message):
+        conform(TABLE, frame(**changes), "arc")
+
+
+def test_integers_are_not_silently_rounded():
+    table = Table("estimates", "counts", ("n",), (Column("n", pa.int64(), "count"),), "Counts.", is_partitioned=False)
+    with pytest.raises(TableContractError, match="column 'n'"):
+        conform(table, pd.DataFrame({"n": [1.5]}), None)
+
+
+def test_an_empty_table_has_all_columns():
+    assert empty(TABLE).column_names == ["benchmark_id", "model_id", "strength", "names"]

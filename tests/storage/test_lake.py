@@ -1,0 +1,138 @@
+"""The lake: parts are replaced whole, versions follow content, damage is named."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from capeval_pipeline.errors import LakeError
+from capeval_pipeline.storage.lake import Lake, benchmark_key, content_version
+
+
+def rows(*scores: float | None, benchmark: str = "arc") -> pa.Table:
+    return pa.table(
+        {
+            "benchmark_id": pa.array([benchmark] * len(scores), pa.string()),
+            "item_id": pa.array([f"q{i}" for i in range(len(scores))], pa.string()),
+            "score": pa.array(scores, pa.float64()),
+        }
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def test_what_was_written_is_read_back(lake):
+    lake.write("raw.generations", "arc", rows(1.0, None, 0.5))
+    assert lake.read("raw.generations", "arc").to_pydict()["score"] == [1.0, None, 0.5]
+
+
+def test_writing_a_benchmark_leaves_the_others_alone(lake):
+    lake.write("raw.generations", "arc", rows(1.0))
+    lake.write("raw.generations", "mmlu", rows(0.0, benchmark="mmlu"))
+    lake.write("raw.generations", "arc", rows(0.25, 0.75))
+    assert lake.read("raw.generations", "mmlu").to_pydict()["score"] == [0.0]
+    assert lake.read("raw.generations", "arc").to_pydict()["score"] == [0.25, 0.75]
+
+
+def test_an_empty_part_keeps_the_columns(lake):
+    lake.write("raw.generations", "arc", rows())
+    found = lake.read("raw.generations", "arc")
+    assert found.num_rows == 0
+    assert found.column_names == ["benchmark_id", "item_id", "score"]
+
+
+def test_a_new_column_does_not_take_anything_from_older_parts(lake):
+    lake.write("raw.generations", "arc", rows(1.0))
+    wider = rows(0.5, benchmark="mmlu").append_column("cost_usd", pa.array([0.01]))
+    lake.write("raw.generations", "mmlu", wider)
+    old = lake.read("raw.generations", "arc")
+    assert old.to_pydict()["score"] == [1.0]
+    assert old.to_pydict()["cost_usd"] == [None]
+
+
+def test_the_version_does_not_depend_on_the_order_of_rows():
+    table = rows(1.0, None, 0.5)
+    assert content_version(table) == content_version(table.take([2, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [rows(1.0, None, 0.25), rows(1.0, None), rows(1.0, 0.0, 0.5), rows(1.0, None, 0.5).rename_columns(["b", "i", "s"])],
+    ids=["a value", "a row less", "zero for unknown", "column names"],
+)
+def test_the_version_changes_with_a_value_a_row_a_null_or_a_name(other):
+    assert content_version(rows(1.0, None, 0.5)) != content_version(other)
+
+
+def test_clock_columns_do_not_count():
+    table = rows(1.0)
+    first = table.append_column("fit_seconds", pa.array([1.0]))
+    second = table.append_column("fit_seconds", pa.array([2.0]))
+    assert content_version(first, without=["fit_seconds"]) == content_version(second, without=["fit_seconds"])
+
+
+@pytest.mark.parametrize("name", ["a/b c", "数学" * 60, "x" * 200, "..", "A B", "a b"])
+def test_any_name_makes_a_folder_safe_key(name, lake):
+    key = benchmark_key(name)
+    assert key.isascii()
+    assert "/" not in key
+    assert len(key) <= 51
+    lake.write("raw.generations", name, rows(1.0, benchmark=name))
+    assert lake.read("raw.generations", name).to_pydict()["benchmark_id"] == [name]
+
+
+def test_names_that_slug_alike_have_different_keys():
+    assert benchmark_key("A B") != benchmark_key("a b")
+
+
+def test_a_deleted_file_is_named_with_the_command_that_repairs_it(lake):
+    lake.write("raw.generations", "arc", rows(1.0))
+    Path(lake.paths("raw.generations", "arc")[0]).unlink()
+    with pytest.raises(LakeError, match=r"raw\.generations.*capeval run --rebuild raw\.generations"):
+        lake.read("raw.generations", "arc")
+
+
+def test_a_truncated_file_is_named_too(lake):
+    lake.write("raw.generations", "arc", rows(1.0))
+    path = Path(lake.paths("raw.generations", "arc")[0])
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(LakeError, match="cannot be read"):
+        lake.read("raw.generations", "arc")
+
+
+def test_a_writer_killed_at_any_moment_leaves_the_old_part_or_the_new_one(lake, tmp_path):
+    """Six writers, each killed a little later than the one before: between commits or amid one."""
+    lake.write("raw.generations", "arc", rows(*[0.0] * 1000))
+    script = textwrap.dedent(
+        f"""
+        import pyarrow as pa
+        from capeval_pipeline.storage.lake import Lake
+        lake = Lake({str(tmp_path / "lake")!r})
+        print("ready", flush=True)
+        items = [f"q{{i}}" for i in range(1000)]
+        while True:
+            for value in (0.0, 1.0):
+                columns = {{"benchmark_id": ["arc"] * 1000, "item_id": items, "score": [value] * 1000}}
+                lake.write("raw.generations", "arc", pa.table(columns))
+        """
+    )
+    for attempt in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        try:
+            writer.wait(timeout=0.02 + 0.037 * attempt)
+        except subprocess.TimeoutExpired:
+            os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        found = set(lake.read("raw.generations", "arc").to_pydict()["score"])
+        assert found in ({0.0}, {1.0}), "a half-written part is visible"
