@@ -1,0 +1,1 @@
+"""PULSE: how few calls find the best model. Estimator, intervals, policies, and the replay study."""
