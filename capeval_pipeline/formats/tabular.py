@@ -1,0 +1,355 @@
+"""Tables as other tools write them (CSV, TSV, JSON lines, Parquet; each also compressed) as batches of columns.
+
+CSV cells and JSON values come out as text, Parquet columns in their own type. Every record knows the line or row on
+which it starts. Nothing is shifted, padded or guessed: a row with more or fewer fields than the header is a fault.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from capeval_pipeline.formats.cells import json_cell
+from capeval_pipeline.formats.common import (
+    JsonFault,
+    head_of,
+    is_compressed,
+    message,
+    numbered_lines,
+    open_inflated,
+    parse_json,
+    refusal,
+    shown,
+    utf8_blocks,
+)
+from capeval_pipeline.formats.protocol import CHUNK_RECORDS, Limits
+
+SEPARATORS = ",\t;|"
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+PARQUET_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A record that cannot be read: where it starts, code, and the message."""
+
+    place: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records that could be read, column by column, and those that could not; `places` are lines or rows from 1."""
+
+    columns: dict[str, pa.Array | pa.ChunkedArray]
+    places: pa.Array
+    faults: tuple[Fault, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.places)
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How a table is written, from its first 64 kB: kind (csv, jsonl, parquet) and its columns in order."""
+
+    kind: str
+    columns: tuple[str, ...]
+    separator: str = ","
+    first_line: int = 1
+    sample: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def place_format(self) -> str:
+        return "row {}" if self.kind == "parquet" else "line {}"
+
+
+def file_suffix(path: Path) -> str:
+    """Suffix that names the kind of content, looking through .gz and .zst, in lower case."""
+    name = path.name.lower()
+    for packed in (".gz", ".zst", ".zstd"):
+        name = name.removesuffix(packed)
+    return Path(name).suffix
+
+
+def table_layout(path: Path) -> TableLayout | None:
+    """Layout of a table, None if the file is none. Told by content; the suffix only decides between text kinds."""
+    head = head_of(path)
+    if head.start.startswith(PARQUET_MAGIC):
+        try:
+            with _parquet_source(path, Limits()) as file:
+                return TableLayout("parquet", tuple(pq.ParquetFile(file).schema_arrow.names))
+        except (pa.ArrowException, OSError):
+            return TableLayout("parquet", ())
+    if not head.is_text:
+        return None
+    text = head.text
+    start = text.lstrip()
+    if start.startswith("{"):
+        return _json_lines_layout(text, head.is_whole)
+    if file_suffix(path) not in (".csv", ".tsv", ".txt", "") or start.startswith(("[", "<")):
+        return None
+    return _csv_layout(text)
+
+
+def _json_lines_layout(text: str, is_whole: bool) -> TableLayout | None:
+    """Columns of the first whole lines; None where not one line is an object of its own (one big document)."""
+    names: dict[str, None] = {}
+    lines = text.split("\n")
+    for line in lines if is_whole or len(lines) == 1 else lines[:-1]:
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            names.update(dict.fromkeys(record))
+    return TableLayout("jsonl", tuple(names)) if names else None
+
+
+def _csv_layout(text: str) -> TableLayout | None:
+    first_line, separator = 1, ""
+    first, _, rest = text.partition("\n")
+    named = first.strip().strip('"')
+    if named.lower().startswith("sep=") and len(named) <= 5:
+        separator, text, first_line = named[4:] or ",", rest, 2
+    header = text.partition("\n")[0]
+    if not separator:
+        counts = {mark: _outside_quotes(header).count(mark) for mark in SEPARATORS}
+        separator = max(SEPARATORS, key=lambda mark: counts[mark])
+    try:
+        rows = csv.reader(io.StringIO(text), delimiter=separator)
+        names = next((row for row in rows if row), None)
+        sample = []
+        for row in rows:
+            if row and len(sample) < 200:
+                sample.append(tuple(row))
+    except csv.Error:
+        if not (names := _first_row(text, separator)):
+            return None
+        sample = []
+    if not names or not any(name.strip() for name in names):
+        return None
+    return TableLayout("csv", tuple(names), separator, first_line, tuple(sample[:-1] or sample))
+
+
+def _first_row(text: str, separator: str) -> list[str] | None:
+    try:
+        return next(csv.reader(io.StringIO(text), delimiter=separator), None)
+    except csv.Error:
+        return None
+
+
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])
+
+
+def repeated_columns(columns: Iterable[str]) -> list[str]:
+    """Names that head more than one column, in order."""
+    return [name for name, count in Counter(columns).items() if count > 1 and name.strip()]
+
+
+def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
+    """The columns `wanted` of a table, batch by batch. Raises FileRefused: truncated, too_many_bad_rows, …"""
+    if layout.kind == "parquet":
+        yield from _parquet_batches(path, wanted, limits)
+        return
+    rows = _csv_batches if layout.kind == "csv" else _json_lines_batches
+    n_good = n_bad = 0
+    for batch in rows(path, layout, wanted, limits):
+        n_good += batch.n_rows
+        n_bad += len(batch.faults)
+        if n_bad >= limits.n_bad_rows and n_bad > n_good:
+            fault = refusal(
+                path, "too_many_bad_rows", f"{n_bad} of {n_good + n_bad} rows are broken; the first: "
+                f"{shown(batch.faults[0].message) if batch.faults else ''}",
+                f"fewer than {limits.n_bad_rows} (limit `n_bad_rows`) or under half",
+            )
+            fault.n_read = n_good + n_bad
+            raise fault
+        yield batch
+
+
+def _parquet_source(path: Path, limits: Limits) -> io.IOBase:
+    """A Parquet file to seek in; a compressed one is inflated into memory, under the limits."""
+    with path.open("rb") as stream:
+        packed = is_compressed(stream.read(4))
+    if not packed:
+        return path.open("rb")
+    parts = []
+    with open_inflated(path, limits) as inflated:
+        while block := inflated.read():
+            parts.append(block)
+    return io.BytesIO(b"".join(parts))
+
+
+def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
+    place = 1
+    try:
+        with _parquet_source(path, limits) as source:
+            file = pq.ParquetFile(source)
+            texts = [
+                field.name
+                for field in file.schema_arrow
+                if field.name in wanted and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
+            ]
+            if texts:
+                file = pq.ParquetFile(source, read_dictionary=texts)
+            for records in file.iter_batches(CHUNK_RECORDS, columns=list(wanted)):
+                columns = {name: records.column(name) for name in wanted}
+                places = pa.array(range(place, place + records.num_rows), pa.int64())
+                place += records.num_rows
+                yield Batch(columns, places, ())
+    except (pa.ArrowException, OSError) as error:
+        raise refusal(
+            path, "truncated", f"is no whole Parquet file ({error}) after row {place - 1}", "a whole file",
+            "Copy or export it again.",
+        ) from error
+
+
+class _Collector:
+    """Gathers rows until a batch is full."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.clear()
+
+    def clear(self) -> None:
+        self.rows: list[Sequence[str | None]] = []
+        self.places: list[int] = []
+        self.faults: list[Fault] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.places) + len(self.faults) >= CHUNK_RECORDS
+
+    def batch(self) -> Batch:
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.names)
+        made = Batch(
+            {name: pa.array(cells, pa.string()) for name, cells in zip(self.names, columns, strict=True)},
+            pa.array(self.places, pa.int64()),
+            tuple(self.faults),
+        )
+        self.clear()
+        return made
+
+
+def _undecodable(path: Path, place: int, line: bytes, error: UnicodeDecodeError) -> Fault:
+    found = f"byte 0x{line[error.start]:02x} is not UTF-8"
+    return Fault(place, "bad_encoding", message(path.name, f"line {place}", found, "UTF-8", "Save as UTF-8."))
+
+
+def _overlong(path: Path, place: int, limits: Limits) -> Fault:
+    found, expected = f"longer than {limits.line_bytes} bytes", "at most the limit `line_bytes`"
+    return Fault(place, "line_too_long", message(path.name, f"line {place}", found, expected))
+
+
+def _json_lines_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
+    collector = _Collector(wanted)
+    with open_inflated(path, limits) as stream:
+        for place, line in numbered_lines(utf8_blocks(stream, path), limits.line_bytes):
+            if line is None:
+                collector.faults.append(_overlong(path, place, limits))
+            elif not line.isspace():
+                try:
+                    record = parse_json(line.decode(), depth=limits.json_depth)
+                    if not isinstance(record, dict):
+                        raise JsonFault("bad_row", f"is {shown(record)}, no object")
+                    cells = [json_cell(record.get(name)) for name in wanted]
+                    for cell in cells:
+                        if cell is not None:
+                            cell.encode()  # a lone surrogate escape is no text
+                    collector.rows.append(cells)
+                    collector.places.append(place)
+                except UnicodeDecodeError as error:
+                    collector.faults.append(_undecodable(path, place, line, error))
+                except UnicodeEncodeError:
+                    text = message(path.name, f"line {place}", "half of a surrogate pair", "text", "Write it again.")
+                    collector.faults.append(Fault(place, "bad_json", text))
+                except JsonFault as fault:
+                    text = message(path.name, f"line {place}", str(fault), "one JSON object a line")
+                    collector.faults.append(Fault(place, fault.reason, text))
+            if collector.is_full:
+                yield collector.batch()
+    yield collector.batch()
+
+
+def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
+    """CSV in strict mode. The line of a record is the one after the last line its predecessor used."""
+    csv.field_size_limit(limits.line_bytes)
+    n_fields = len(layout.columns)
+    positions = [layout.columns.index(name) for name in wanted]
+    collector = _Collector(wanted)
+    with open_inflated(path, limits) as stream:
+        overlong: set[int] = set()
+
+        def texts() -> Iterator[str]:
+            for number, line in numbered_lines(utf8_blocks(stream, path), limits.line_bytes):
+                if number < layout.first_line:
+                    continue
+                if line is None:
+                    overlong.add(number)
+                    yield "\n"
+                else:
+                    yield line.decode("utf-8", "surrogateescape")
+
+        reader = csv.reader(texts(), delimiter=layout.separator, strict=True)
+        is_header_due = True
+        while True:
+            place = reader.line_num + layout.first_line
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                if str(error) == "unexpected end of data":
+                    raise refusal(
+                        path, "truncated", f"ends inside the quoted field that begins on line {place}",
+                        "a closing quote", "Copy it again.",
+                    ) from error
+                if is_header_due:
+                    raise refusal(path, "bad_row", f"the header cannot be read ({error})", "a row of names") from error
+                text = message(path.name, f"line {place}", str(error), "fields quoted in full or not at all")
+                collector.faults.append(Fault(place, "bad_row", text))
+                continue
+            if not row:
+                if place in overlong:
+                    collector.faults.append(_overlong(path, place, limits))
+                continue
+            if is_header_due:
+                is_header_due = False
+                continue
+            if len(row) != n_fields:
+                found = f"{len(row)} fields, the first {shown(row[0])}"
+                text = message(path.name, f"line {place}", found, f"{n_fields} as in the header")
+                collector.faults.append(Fault(place, "bad_row", text))
+            else:
+                cells = [row[position] for position in positions]
+                try:
+                    "".join(row).encode()
+                except UnicodeEncodeError:
+                    raw = layout.separator.join(row).encode("utf-8", "surrogateescape")
+                    collector.faults.append(_first_bad_byte(path, place, raw))
+                else:
+                    collector.rows.append(cells)
+                    collector.places.append(place)
+            if collector.is_full:
+                yield collector.batch()
+    yield collector.batch()
+
+
+def _first_bad_byte(path: Path, place: int, raw: bytes) -> Fault:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return _undecodable(path, place + raw.count(b"\n", 0, error.start), raw, error)
+    raise AssertionError("only called for text that is not UTF-8")

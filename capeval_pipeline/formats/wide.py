@@ -1,0 +1,333 @@
+"""`wide`: items down, models across; a cell is a score. Also RouterBench (`<m>`, `<m>|total_cost`, `<m>|model_response`).
+
+A record is a cell that is not missing. The table is looked at whole before anything of it is kept, because what makes
+it unusable (two columns that may be one model, a row of averages) shows only then.
+"""
+
+import ast
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from capeval_pipeline.formats import cells
+from capeval_pipeline.formats.common import message, one_line, refusal, shown, text_hash
+from capeval_pipeline.formats.protocol import (
+    CHUNK_RECORDS,
+    GENERATION_ROWS,
+    ITEM_ROWS,
+    Chunk,
+    FileFacts,
+    Note,
+    Reading,
+    ReadOptions,
+    chunk_of,
+    rejection_rows,
+    rows_of,
+)
+from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
+
+KEYS = frozenset({"item_id", "prompt", "question", "category", "eval_name"})
+ID_NAMES = frozenset({"item_id", "id", "sample_id", "question_id", "task_id", "uid"})
+PROMPT_NAMES = ("prompt", "question", "text")
+CATEGORY_NAMES = ("category", "eval_name")
+SUMMARY_NAMES = frozenset({"average", "avg", "mean", "total", "sum", "overall", "oracle", "oracle_model_to_route_to"})
+SUMMARY_ROWS = frozenset({"average", "avg", "mean", "total", "sum", "overall"})
+COST, RESPONSE = "|total_cost", "|model_response"
+MAX_UNWRAPPED = 1_000_000
+_PERCENT = re.compile(r"([+-]?(?:\d+[.,]?\d*|[.,]\d+))\s*%", re.ASCII)
+_ERROR_CELL = re.compile(r"#.*[!?]")
+
+
+def score_of_cell(text: str, *, has_decimal_comma: bool) -> tuple[int, float]:
+    """Verdict code and value of a cell; missing cells are UNSCORED. Percent is a hundredth; yes and no are 1 and 0."""
+    word = text.strip()
+    if _ERROR_CELL.fullmatch(word):
+        return cells.UNSCORED, math.nan
+    if word.lower() in ("yes", "no"):
+        return cells.OK, float(word.lower() == "yes")
+    percent = _PERCENT.fullmatch(word)
+    number = percent[1] if percent else word
+    if has_decimal_comma and number.count(",") == 1 and "." not in number:
+        number = number.replace(",", ".")
+    code, value = cells.score_of_text(number)
+    return code, value / 100 if percent and code == cells.OK else value
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Which column is what; `skipped` are summaries."""
+
+    item: str | None
+    prompt: str | None
+    category: str | None
+    candidates: tuple[str, ...]
+    costs: dict[str, str]
+    skipped: tuple[str, ...]
+    is_routerbench: bool
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_]+", "_", name.strip().lower())
+
+
+def _roles(layout: TableLayout) -> _Roles:
+    names = [name for name in layout.columns if name.strip()]
+    item = next((name for name in names if _folded(name) in ID_NAMES), None)
+    prompt = next((name for wanted in PROMPT_NAMES for name in names if _folded(name) == wanted), None)
+    category = next((name for wanted in CATEGORY_NAMES for name in names if _folded(name) == wanted), None)
+    models = {name.removesuffix(suffix) for suffix in (COST, RESPONSE) for name in names if name.endswith(suffix)}
+    rest = [name for name in names if name not in (item, prompt, category)]
+    if models:
+        candidates = tuple(name for name in rest if name in models)
+        costs = {name: name + COST for name in candidates if name + COST in names}
+        return _Roles(item, prompt, category, candidates, costs, (), True)
+    skipped = tuple(name for name in rest if _folded(name) in SUMMARY_NAMES)
+    return _Roles(item, prompt, category, tuple(name for name in rest if name not in skipped), {}, skipped, False)
+
+
+def matches(path: Path) -> float:
+    """0.8 for RouterBench columns, 0.4 for a table with an item and a column of scores, 0.3 if no column names an item."""
+    layout = None if path.is_dir() else table_layout(path)
+    if layout is None or layout.kind == "jsonl" or not layout.columns:
+        return 0.0
+    roles = _roles(layout)
+    if roles.is_routerbench:
+        return 0.8
+    if layout.kind == "csv" and not _has_scores(layout, roles):
+        return 0.0
+    return 0.4 if roles.item is not None or roles.prompt is not None else 0.3
+
+
+def _has_scores(layout: TableLayout, roles: _Roles) -> bool:
+    """Whether a sampled column of the table holds numbers; without an item column all must, or it is no such table."""
+    found = []
+    for name in roles.candidates:
+        position = layout.columns.index(name)
+        column = [row[position] for row in layout.sample if len(row) > position]
+        codes = [score_of_cell(text, has_decimal_comma=layout.separator != ",")[0] for text in column]
+        said = [code for code in codes if code != cells.UNSCORED]
+        found.append(bool(said) and sum(code == cells.OK for code in said) * 2 >= len(said))
+    return any(found) if roles.item is not None or roles.prompt is not None else bool(found) and all(found)
+
+
+def read(path: Path, options: ReadOptions) -> Reading:
+    """Read a wide table. Raises FileRefused: columns_missing, duplicate_column, look_alike_columns, duplicate_item,
+    summary_row."""
+    layout = table_layout(path)
+    if layout is None:
+        raise refusal(path, "unknown_format", "is no table", "CSV, TSV or Parquet")
+    _refuse_columns(path, layout)
+    roles = _roles(layout)
+    if roles.item is None and roles.prompt is None:
+        raise refusal(
+            path, "columns_missing", f"no column names an item among {one_line(', '.join(layout.columns), 100)}",
+            "a column item_id (or a prompt); the order of rows is no identity", "Add a column item_id.",
+        )
+    wanted = [name for name in (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values()) if name]
+    parts = list(batches(path, layout, wanted, options.limits))
+    return Reading(FileFacts(format="wide"), _Wide(path, layout, roles, options, parts).chunks())
+
+
+def _refuse_columns(path: Path, layout: TableLayout) -> None:
+    if not layout.columns:
+        raise refusal(path, "truncated", "is no whole Parquet file", "a whole file", "Copy or export it again.")
+    repeated = repeated_columns(layout.columns)
+    if repeated:
+        raise refusal(
+            path, "duplicate_column", f"columns there twice: {one_line(', '.join(repeated), 120)}", "each column once",
+            where=f"column {repeated[0]}",
+        )
+    alike = defaultdict(list)
+    for name in layout.columns:
+        if name.strip():
+            alike[re.sub(r"[/_\-\s]+", "", name.lower())].append(name)
+    groups = [" = ".join(group) for group in alike.values() if len(group) > 1]
+    if groups:
+        raise refusal(
+            path, "look_alike_columns", f"columns that differ only in case, / _ - or blanks: {one_line('; '.join(groups), 120)}",
+            "names that differ", "Rename or drop one.", where=f"column {groups[0].split(' = ')[0]}",
+        )
+
+
+class _Wide:
+    """A wide table in memory, column by column."""
+
+    def __init__(
+        self, path: Path, layout: TableLayout, roles: _Roles, options: ReadOptions, parts: list[Batch]
+    ) -> None:
+        self.path, self.layout, self.roles, self.options = path, layout, roles, options
+        self.faults = [fault for part in parts for fault in part.faults]
+        self.n_rows = sum(part.n_rows for part in parts)
+        self.places = np.concatenate([part.places.to_numpy() for part in parts]) if parts else np.zeros(0, np.int64)
+        self.parts = parts
+        low, high = options.score_range or (0.0, 1.0)
+        self.score_range = (low, high)
+        self.items = self._keys(roles.item)
+        self.prompts = self._prompts()
+        self.hashes = self._content_hashes()
+        self.models = self._models()
+
+    def _column(self, name: str) -> pa.Array:
+        return pa.concat_arrays([cells.plain(part.columns[name]) for part in self.parts])
+
+    def _keys(self, name: str | None) -> list[str | None]:
+        return [None] * self.n_rows if name is None else cells.as_text(self._column(name)).to_pylist()
+
+    def _prompts(self) -> list[str | None]:
+        if self.roles.prompt is None:
+            return [None] * self.n_rows
+        return cells.mapped(cells.as_text(self._column(self.roles.prompt)), unwrapped, pa.string()).to_pylist()
+
+    def _content_hashes(self) -> list[str | None]:
+        return [None if text is None else text_hash(text) for text in self.prompts]
+
+    def _models(self) -> dict[str, cells.Scores]:
+        """Scores of the columns that are models: at least half of the cells that say something are scores."""
+        has_comma = self.layout.separator != "," and self.layout.kind == "csv"
+
+        def rule(text: str) -> tuple[int, float]:
+            return score_of_cell(text, has_decimal_comma=has_comma)
+
+        models = {}
+        for name in self.roles.candidates:
+            scores = cells.as_scores(self._column(name), self.score_range, rule)
+            n_said = int((scores.codes != cells.UNSCORED).sum())
+            n_numbers = int(np.isin(scores.codes, (cells.OK, cells.OUT_OF_RANGE)).sum())
+            if n_numbers and n_numbers * 2 >= n_said:
+                models[name] = scores
+        return models
+
+    def chunks(self) -> Iterator[Chunk]:
+        keys = list(zip(self.items, self.hashes, strict=True))
+        self._refuse_rows(keys)
+        notes = self._file_notes()
+        start = len(self.faults)
+        for number, fault in enumerate(self.faults):
+            where = self.layout.place_format.format(fault.place)
+            notes.append((number, "rejected", where, fault.reason, fault.message))
+        n_read = start
+        models = list(self.models)
+        rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(models)))
+        costs = {name: cells.as_numbers(self._column(column)) for name, column in self.roles.costs.items()}
+        categories = self._keys(self.roles.category)
+        for first in range(0, max(self.n_rows, 1), rows_per_chunk):
+            span = slice(first, min(first + rows_per_chunk, self.n_rows))
+            tables = []
+            for name in models:
+                table, refused = self._cells(name, span, start, costs.get(name))
+                tables.append(table)
+                notes += refused
+                n_cells = int((self.models[name].codes[span] != cells.UNSCORED).sum())
+                start += n_cells
+                n_read += n_cells
+            items = {
+                "item": self.items[span],
+                "content_hash": self.hashes[span],
+                "prompt": self.prompts[span] if self.options.keep_text else [None] * len(self.items[span]),
+                "category": categories[span],
+            }
+            yield chunk_of(
+                n_read=n_read,
+                place_format=self.layout.place_format,
+                items=rows_of(ITEM_ROWS, items),
+                generations=pa.concat_tables(tables) if tables else None,
+                rejections=rejection_rows(notes),
+            )
+            notes, n_read = [], 0
+
+    def _file_notes(self) -> list[Note]:
+        if not self.roles.skipped:
+            return []
+        found = f"columns that sum up: {one_line(', '.join(self.roles.skipped), 120)}"
+        text = message(self.path.name, "file", found, "one column a model", "They are left out.")
+        return [(None, "warning", f"column {self.roles.skipped[0]}", "summary_column", text)]
+
+    def _refuse_rows(self, keys: list[tuple[str | None, str | None]]) -> None:
+        """Rows that make the whole table doubtful: summaries, and one item with two different rows."""
+        summaries = [
+            (place, item) for place, item in zip(self.places, self.items, strict=True)
+            if item is not None and item.strip().lower() in SUMMARY_ROWS
+        ]  # fmt: skip
+        if summaries:
+            place, item = summaries[0]
+            raise refusal(
+                self.path, "summary_row", f"a row is called {shown(item)} ({len(summaries)} such rows)", "items only",
+                "Delete the row.", where=self.layout.place_format.format(place),
+            )
+        rows: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
+        for index, key in enumerate(keys):
+            rows[key].append(index)
+        contradicting = [
+            key[0] or self.prompts[indices[0]] for key, indices in rows.items()
+            if len(indices) > 1 and key != (None, None) and self._contradict(indices)
+        ]  # fmt: skip
+        if contradicting:
+            raise refusal(
+                self.path, "duplicate_item", f"items with two different rows: {one_line(', '.join(map(str, contradicting)), 120)}",
+                "one row an item", "Keep one of them.", where=f"key {contradicting[0]}"[:60],
+            )
+
+    def _contradict(self, indices: list[int]) -> bool:
+        for scores in self.models.values():
+            codes, values = scores.codes[indices], scores.values[indices]
+            said = values[codes == cells.OK]
+            if len(said) > 1 and (said != said[0]).any():
+                return True
+        return False
+
+    def _cells(self, name: str, span: slice, start: int, cost: pa.Array | None) -> tuple[pa.Table, list[Note]]:
+        """Rows of one model within the span, records counted from `start`, and the refused ones among them."""
+        codes, values = self.models[name].codes[span], self.models[name].values[span]
+        said = np.flatnonzero(codes != cells.UNSCORED)
+        items = [self.items[span][index] for index in said]
+        hashes = [self.hashes[span][index] for index in said]
+        has_key = np.array([item is not None or text is not None for item, text in zip(items, hashes, strict=True)], bool)
+        notes: list[Note] = []
+        low, high = self.score_range
+        for number, index in enumerate(said):
+            if codes[index] == cells.OK and has_key[number]:
+                continue
+            where = f"{self.layout.place_format.format(self.places[span][index])}, column {name}"
+            if not has_key[number]:
+                reason, found, expected, advice = "key_missing", "the row names no item", "a name", ""
+            else:
+                value = self._column(name)[span.start + int(index)].as_py()
+                reason, found = cells.REASON[int(codes[index])], f"score is {shown(value)}"
+                expected = f"a number from {low:g} to {high:g}"
+                advice = "Declare score_range in benchmark.yml." if reason == "score_out_of_range" else ""
+            notes.append((start + number, "rejected", where, reason, message(self.path.name, where, found, expected, advice)))
+        n_said = len(said)
+        is_ok = codes[said] == cells.OK
+        columns = {
+            "record": np.arange(start, start + n_said),
+            "place": self.places[span][said],
+            "item": pa.array(items, pa.string()),
+            "content_hash": pa.array(hashes, pa.string()),
+            "model": pa.array([name] * n_said, pa.string()),
+            "generation_id": np.zeros(n_said, np.int64),
+            "status": pa.array(np.where(is_ok, "ok", "invalid").tolist(), pa.string()),
+            "score": pa.array(values[said], mask=~is_ok),
+        }
+        if cost is not None:
+            columns["cost_reported_usd"] = cost.slice(span.start, span.stop - span.start).take(pa.array(said))
+        return rows_of(GENERATION_ROWS, columns, n_said).filter(pa.array(has_key)), notes
+
+
+def unwrapped(text: str) -> str:
+    """The texts inside a prompt that is a printed list, joined by line ends; any other prompt as it is."""
+    if not (text.startswith("[") and text.endswith("]")) or len(text) > MAX_UNWRAPPED:
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    is_texts = isinstance(value, list) and value and all(isinstance(part, str) for part in value)
+    return "\n".join(value) if is_texts else text
+
+
