@@ -4,7 +4,7 @@ import dagster as dg
 
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import build_marts
-from capeval_pipeline.orchestration.automation import schedules, sensors
+from capeval_pipeline.orchestration.automation import scheduled_jobs, schedules, sensors
 from capeval_pipeline.orchestration.jobs import jobs
 from capeval_pipeline.orchestration.stages import build_asset
 from capeval_pipeline.orchestration.workspace import Workspace
@@ -16,8 +16,8 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     graph = build_graph()
     return dg.Definitions(
         assets=[*(build_asset(step) for step in graph.steps), build_marts(graph.project, graph.steps)],
-        jobs=jobs(),
-        sensors=sensors(settings),
+        jobs=[*jobs(), *scheduled_jobs()],
+        sensors=sensors(),
         schedules=schedules(settings),
         executor=dg.in_process_executor,
         resources={"workspace": dg.ResourceDefinition.hardcoded_resource(Workspace(settings))},

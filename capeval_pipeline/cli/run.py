@@ -31,12 +31,12 @@ def run(
 
     overrides = parse_overrides([*(set_ or []), *([f"capabilities.preset={preset}"] if preset else [])])
     request = Request(only=only, is_full=full, overrides=overrides, rebuild=rebuild)
-    definitions = call.definitions
+    job = call.definitions.resolve_job_def
     with driver.workspace_instance(call.workspace) as instance, progress() as say:
         names = [driver.resolve_benchmark(instance, name) for name in benchmark or []]
         for stage, values in overrides.items():
             call.workspace.stage_settings(stage, None, values)
-        report = driver.run(definitions, call.workspace, instance, names, request, say)
+        report = driver.run(job, call.workspace, instance, names, request, say)
     for line in report_lines(report):
         typer.echo(line)
     failure = driver.failure_of(report)

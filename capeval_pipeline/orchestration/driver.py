@@ -53,6 +53,9 @@ class RunReport:
 Progress = Callable[[str], None]
 """Told what is being done, a short phrase each."""
 
+JobSource = Callable[[str], dg.JobDefinition]
+"""Gives a job of the definitions by name: `definitions.resolve_job_def`, or a loaded repository's `get_job`."""
+
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Iterator[dg.DagsterInstance]:
@@ -74,7 +77,7 @@ def prepare_home(home: Path) -> None:
 
 
 def run(
-    definitions: dg.Definitions,
+    job: JobSource,
     workspace: Workspace,
     instance: dg.DagsterInstance,
     benchmarks: Sequence[str],
@@ -93,10 +96,10 @@ def run(
     for plan in plans(workspace, instance, graph, chosen, request):
         if plan.ran:
             progress(f"{plan.benchmark_id}: {len(plan.ran)} steps")
-            runs.append(run_steps(definitions, instance, plan.benchmark_id, plan.ran, request, progress))
+            runs.append(run_steps(job, instance, plan.benchmark_id, plan.ran, request, progress))
         else:
             runs.append(plan)
-    published, failure = publish(definitions, workspace, instance, graph, progress)
+    published, failure = publish(job, workspace, instance, graph, progress)
     return RunReport(runs, published, failure)
 
 
@@ -131,7 +134,7 @@ def _steps_for(graph: Graph, request: Request) -> list[StageAsset]:
 
 
 def run_steps(
-    definitions: dg.Definitions,
+    job: JobSource,
     instance: dg.DagsterInstance,
     benchmark_id: str,
     stale: Sequence[StaleStep],
@@ -150,7 +153,7 @@ def run_steps(
         step_config |= dict((run_config or {}).get(entry.step.name, {}))
         if step_config:
             config[entry.step.name] = {"config": step_config}
-    result = definitions.resolve_job_def(REFRESH_JOB).execute_in_process(
+    result = job(REFRESH_JOB).execute_in_process(
         instance=instance,
         partition_key=benchmark_id,
         asset_selection=[asset_key(key) for entry in stale for key in entry.step.outputs],
@@ -165,7 +168,7 @@ def run_steps(
 
 
 def publish(
-    definitions: dg.Definitions,
+    job: JobSource,
     workspace: Workspace,
     instance: dg.DagsterInstance,
     graph: Graph,
@@ -178,7 +181,7 @@ def publish(
     if are_published(workspace, graph.project, made, inputs):
         return False, ""
     progress("marts and the published database")
-    result = definitions.resolve_job_def(PUBLISH_JOB).execute_in_process(
+    result = job(PUBLISH_JOB).execute_in_process(
         instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
     )
     reasons = [_reason_of(event) for event in result.all_events if event.is_step_failure]
