@@ -14,14 +14,19 @@ from capeval_pipeline.settings import Settings, load_settings
 def build_definitions(settings: Settings) -> dg.Definitions:
     """All assets, jobs, sensors and schedules on one workspace."""
     graph = build_graph()
-    return dg.Definitions(
+
+    def job(name: str) -> dg.JobDefinition:
+        return definitions.resolve_job_def(name)
+
+    definitions = dg.Definitions(
         assets=[*(build_asset(step) for step in graph.steps), build_marts(graph.project, graph.steps)],
-        jobs=[*jobs(), *scheduled_jobs()],
+        jobs=[*jobs(), *scheduled_jobs(job)],
         sensors=sensors(),
         schedules=schedules(settings),
         executor=dg.in_process_executor,
         resources={"workspace": dg.ResourceDefinition.hardcoded_resource(Workspace(settings))},
     )
+    return definitions
 
 
 defs = build_definitions(load_settings())

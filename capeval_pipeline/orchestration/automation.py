@@ -25,16 +25,19 @@ def sensors() -> Sequence[Any]:
     ]
 
 
-def scheduled_jobs() -> list[dg.JobDefinition]:
-    """Jobs of the schedules: everything stale, and everything stale at full size with the studies."""
+def scheduled_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
+    """Jobs of the schedules: everything stale, and everything stale at full size with the studies.
+
+    job gives the jobs they run by name: those of the definitions that these jobs themselves become a part of.
+    """
 
     @dg.op(name="refresh_everything", required_resource_keys={"workspace"})
     def refresh_everything(context: dg.OpExecutionContext) -> None:
-        _refresh(context, Request())
+        _refresh(context, job, Request())
 
     @dg.op(name="refresh_at_full_size", required_resource_keys={"workspace"})
     def refresh_at_full_size(context: dg.OpExecutionContext) -> None:
-        _refresh(context, Request(is_full=True))
+        _refresh(context, job, Request(is_full=True))
 
     @dg.job(name=NIGHTLY, description="Everything stale of every benchmark, then publish.")
     def nightly() -> None:
@@ -61,10 +64,10 @@ def schedules(settings: Settings) -> Sequence[Any]:
     ]
 
 
-def _refresh(context: dg.OpExecutionContext, request: Request) -> None:
+def _refresh(context: dg.OpExecutionContext, job: driver.JobSource, request: Request) -> None:
     """`capeval run` inside a Dagster run: same driver, same instance; raises with every failure in one message."""
     workspace: Workspace = context.resources.workspace
-    report = driver.run(context.repository_def.get_job, workspace, context.instance, [], request, context.log.info)
+    report = driver.run(job, workspace, context.instance, [], request, context.log.info)
     failure = driver.failure_of(report)
     if failure:
         raise failure

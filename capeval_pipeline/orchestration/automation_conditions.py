@@ -11,7 +11,8 @@ def follow_data_versions(*, tolerates_missing: bool = False) -> Any:
     A re-run that gave the same bytes, a renamed file or re-ordered rows thus stop where they are.
     tolerates_missing: ask to run although something upstream was never made (long evaluations mostly are not).
     """
-    condition: Any = dg.AutomationCondition.eager().replace("newly_updated", dg.AutomationCondition.data_version_changed())
+    changed = dg.AutomationCondition.data_version_changed()
+    condition: Any = dg.AutomationCondition.eager().replace("newly_updated", changed)
     return condition.without(~dg.AutomationCondition.any_deps_missing()) if tolerates_missing else condition
 
 
