@@ -15,6 +15,7 @@ from capeval_pipeline.methods.frontier.exact import (
 )
 from capeval_pipeline.methods.frontier.retries import (
     DRAWS_ALLOWED,
+    best_of_k_draws,
     cost_until_success,
     retry_options,
     success_of_k_draws,
@@ -30,6 +31,7 @@ __all__ = [
     "DRAWS_ALLOWED",
     "BestModel",
     "Frontier",
+    "best_of_k_draws",
     "best_single_model",
     "constant_mixture",
     "cost_until_success",

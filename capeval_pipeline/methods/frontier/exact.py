@@ -81,8 +81,14 @@ def frontier_quality_at(frontier: Frontier, cost_budgets: ArrayLike) -> FloatArr
 def frontier_cost_at(frontier: Frontier, qualities: ArrayLike) -> FloatArray:
     """The least mean cost at which the frontier reaches each quality; NaN where it never does."""
     targets = np.asarray(qualities, dtype=np.float64)
-    reached = targets <= frontier.quality[-1] + 1e-12
-    return np.where(reached, np.interp(targets, frontier.quality, frontier.cost_usd), np.nan)
+    quality, cost = frontier.quality, frontier.cost_usd
+    # searchsorted and not interp: on a flat piece the left end is the least cost.
+    after = np.minimum(np.searchsorted(quality, targets, side="left"), len(quality) - 1)
+    before = np.maximum(after - 1, 0)
+    rise = quality[after] - quality[before]
+    share = np.where(rise > 0, (targets - quality[before]) / np.where(rise > 0, rise, 1.0), 1.0)
+    reached = targets <= quality[-1] + 1e-12
+    return np.where(reached, cost[before] + np.clip(share, 0.0, 1.0) * (cost[after] - cost[before]), np.nan)
 
 
 def frontier_slopes(frontier: Frontier) -> FloatArray:

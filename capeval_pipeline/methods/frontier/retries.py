@@ -1,5 +1,6 @@
 """Post-hoc options: take k draws of a model and keep the best, as with a verifier that is never wrong."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +24,20 @@ def success_of_k_draws(successes: ArrayLike, n_generations: ArrayLike, k: int) -
         )
         value = np.where(wrong >= k, -np.expm1(log_ratio), 1.0)
     return np.where(np.isnan(right) | (total < k), np.nan, value)
+
+
+def best_of_k_draws(scores: ArrayLike, k: int) -> FloatArray:
+    """Unbiased value of E max of k draws: the mean of the maximum over all ways to take k of the G draws.
+
+    scores : (…, n_generations), any scale. The i-th smallest is the maximum in C(i−1, k−1) of the C(G, k) ways; for
+    0/1 scores this is `success_of_k_draws`. Raises ValueError for k outside 1…G.
+    """
+    ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
+    n_generations = ordered.shape[-1]
+    if not 1 <= k <= n_generations:
+        raise ValueError(f"k is {k}; expected 1 to {n_generations} draws")
+    weight = np.array([math.comb(i, k - 1) / math.comb(n_generations, k) for i in range(n_generations)])
+    return np.asarray((ordered * weight).sum(axis=-1))
 
 
 def cost_until_success(success_probability: ArrayLike, cost_usd: ArrayLike, k: int) -> FloatArray:

@@ -1,0 +1,117 @@
+"""Worlds that could lie behind the observed draws, and what the same experiment would have shown in each.
+
+Draw number i is keyed by (seed, i), so whoever asks for it gets the same world, without any being kept in memory.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capeval_pipeline.methods.debiasing.costs import CostPosterior
+from capeval_pipeline.methods.debiasing.cross_fit import keyed_held_out, leave_one_out_value
+from capeval_pipeline.methods.debiasing.draws import DrawTable
+from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit, fit_topic_model
+
+FloatArray = NDArray[np.float64]
+_SPLITS_A_SIMULATION = 2
+
+
+@dataclass(frozen=True, eq=False)
+class WorldPosterior:
+    """Posterior over true cell qualities, with the noise of a draw.
+
+    precision : variance of a draw is p (1 − p)/precision; 1 for 0/1 scores
+    """
+
+    draws: DrawTable
+    fit: TopicModelFit
+    precision: float
+    seed: int
+
+    def true_quality(self, index: int) -> FloatArray:
+        """Posterior draw of p, (n_items, n_models); NaN where the cell is no option."""
+        drawn = self.fit.draw(np.random.default_rng([self.seed, 11, index]))
+        return np.where(self.draws.is_option, drawn, np.nan)
+
+    def observed_scores(self, true_quality: FloatArray, index: int) -> FloatArray:
+        """Scores the same number of draws would have given, (n_items, n_models, n_generations)."""
+        rng = np.random.default_rng([self.seed, 12, index])
+        shape = (*true_quality.shape, self.draws.n_generations)
+        if self.precision <= 1.0:
+            scores = (rng.random(shape) < true_quality[:, :, None]).astype(np.float64)
+        else:
+            mean = np.clip(np.where(np.isnan(true_quality), 0.5, true_quality), 1e-6, 1 - 1e-6)[:, :, None]
+            spread = self.precision - 1.0
+            scores = rng.beta(spread * mean, spread * (1.0 - mean), size=shape)
+        return np.where(np.isnan(true_quality)[:, :, None], np.nan, scores)
+
+    def true_cost(self, costs: CostPosterior, index: int) -> FloatArray:
+        return costs.draw(np.random.default_rng([self.seed, 13, index]))
+
+    def observed_cost(self, costs: CostPosterior, true_cost: FloatArray, index: int) -> FloatArray:
+        return costs.measure(true_cost, np.random.default_rng([self.seed, 14, index]))
+
+
+@dataclass(frozen=True, eq=False)
+class BiasSimulation:
+    """What naive and cross-fitted values do in simulated worlds.
+
+    true_items, naive_bias_items, cross_fit_bias_items : (n_items,) means over simulations of max_l p, of naive minus
+        it and of it minus cross-fit
+    true_draws : (n_simulations, n_items) max_l p of each posterior draw
+    """
+
+    true_items: FloatArray
+    naive_bias_items: FloatArray
+    cross_fit_bias_items: FloatArray
+    true_draws: FloatArray
+
+
+def fit_posterior(draws: DrawTable, *, topic_counts: tuple[int, ...], seed: int) -> WorldPosterior:
+    """Fit the topic model to all draws (cells with one draw too).
+
+    Graded scores enter as quasi-counts of as many draws as carry their information: p (1 − p) over the variance
+    inside cells times the number drawn. Raises ValueError with one draw a cell or scores outside 0…1, ConvergenceError.
+    """
+    if draws.n_generations < 2:
+        raise ValueError("one draw a cell: luck cannot be told from skill")
+    known = draws.scores[~np.isnan(draws.scores)]
+    if known.min() < 0 or known.max() > 1:
+        raise ValueError(f"quality lies between {known.min():.3g} and {known.max():.3g}, not on 0…1")
+    precision = 1.0
+    if not draws.is_binary:
+        precision = _draw_precision(draws)
+    right = np.where(draws.n_draws > 0, np.nan_to_num(draws.total_right), 0.0)
+    fit = fit_topic_model(right * precision, draws.n_draws * precision, topic_counts=topic_counts, seed=seed)
+    return WorldPosterior(draws, fit, precision, seed)
+
+
+def _draw_precision(draws: DrawTable) -> float:
+    """p (1 − p) over the variance of a draw inside its cell, pooled, both unbiased; at least 1, at most 1000."""
+    mean = draws.mean_quality
+    within = draws.within_cell_variance
+    bernoulli = float(np.nanmean(mean * (1.0 - mean))) + within / draws.n_generations
+    return float(np.clip(bernoulli / within, 1.0, 1000.0)) if within > 0 else 1000.0
+
+
+def simulate_bias(posterior: WorldPosterior, *, n_simulations: int) -> BiasSimulation:
+    """Simulate the experiment in posterior worlds and measure both ends of the bracket against the known truth."""
+    draws = posterior.draws
+    n_items = draws.scores.shape[0]
+    true_draws = np.empty((n_simulations, n_items))
+    naive_bias, cross_fit_bias = np.zeros(n_items), np.zeros(n_items)
+    for index in range(n_simulations):
+        quality = posterior.true_quality(index)
+        scores = posterior.observed_scores(quality, index)
+        best = np.nanmax(quality, axis=1)
+        held_out = keyed_held_out(
+            scores.shape, _SPLITS_A_SIMULATION, np.random.default_rng([posterior.seed, 15, index])
+        )
+        within = float(np.nanmean(scores.var(axis=2, ddof=1)))
+        true_draws[index] = best
+        naive_bias += np.nanmax(scores.mean(axis=2), axis=1) - best
+        cross_fit_bias += best - leave_one_out_value(scores, held_out, within_variance=within, cost=None)
+    return BiasSimulation(
+        true_draws.mean(axis=0), naive_bias / n_simulations, cross_fit_bias / n_simulations, true_draws
+    )
