@@ -1,0 +1,85 @@
+"""A small benchmark and the command as a user calls it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+COMMAND = str(Path(sys.executable).parent / "capeval")
+TOPICS = {"refunds": "refund of an order", "routes": "fastest route by train", "sums": "sum of two fractions"}
+SETTINGS = """
+name: desk
+score_range: [0, 1]
+has_true_generations: true
+identification: {n_seeds: 8, policies: [uniform, ucb_e]}
+"""
+
+Capeval = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def write_benchmark(folder: Path, models: Sequence[str], *, n_items: int = 120, settings: str = SETTINGS) -> Path:
+    """A canonical folder: prompts of three topics, two generations a cell, costs. A model's rows are its own seed's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = list(TOPICS)
+    items = [
+        {
+            "item_id": f"q{i:03}",
+            "category": names[i % 3],
+            "prompt": f"Case {i}: explain the {TOPICS[names[i % 3]]} no {i // 3}",
+        }
+        for i in range(n_items)
+    ]
+    pd.DataFrame(items).to_csv(folder / "items.csv", index=False)
+    rows = []
+    for model in models:
+        own = np.random.default_rng([ord(letter) for letter in model])
+        skill = own.normal(0.6, 0.8, size=3)
+        for i in range(n_items):
+            for generation in range(2):
+                right = own.random() < 1 / (1 + np.exp(-skill[i % 3]))
+                cost = round(float(0.001 * np.exp(skill.mean() + own.normal(0, 0.2))), 8)
+                rows.append((model, f"q{i:03}", generation, int(right), cost))
+    frame = pd.DataFrame(rows, columns=["model", "item_id", "generation", "score", "cost_usd"])
+    frame.to_csv(folder / "results.csv", index=False)
+    (folder / "benchmark.yml").write_text(settings)
+    return folder
+
+
+@pytest.fixture
+def capeval(tmp_path: Path) -> Capeval:
+    """Call the command on a workspace of its own: capeval("run", "--full"); data= names another workspace."""
+
+    def call(*words: str, data: Path | None = None, timeout: float = 300, check: bool = True):
+        environment = {**os.environ, "CAPEVAL_DATA": str(data or tmp_path / "workspace"), "COLUMNS": "200"}
+        done = subprocess.run(
+            [COMMAND, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"capeval {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    return call
+
+
+@pytest.fixture
+def query(capeval: Capeval):
+    """Rows of a query over the published database, as dicts."""
+
+    def ask(sql: str, data: Path | None = None) -> list[dict]:
+        return json.loads(capeval("sql", sql, "--json", data=data).stdout)
+
+    return ask
