@@ -5,8 +5,10 @@ Pydantic models and nothing else; what the fields mean to a method stands in the
 
 from pydantic import BaseModel
 
+from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 from capeval_pipeline.stage_settings.derive import DeriveSettings
 
 STAGE_SETTINGS: dict[str, type[BaseModel]] = {
     "derive": DeriveSettings,
+    "capabilities": CapabilitiesSettings,
 }
