@@ -97,7 +97,7 @@ def halves_support(
     scores, cost : (n_items, n_models, n_generations ≥ 2), NaN cells are no option
     prices : (n_prices,) of a dollar in units of quality
     """
-    n_items, n_models, n_generations = scores.shape
+    n_items, n_generations = scores.shape[0], scores.shape[2]
     if n_generations < 2:
         raise ValueError("cross-fitting needs two draws a cell")
     value, start = np.zeros((n_items, len(prices))), np.zeros(n_items)

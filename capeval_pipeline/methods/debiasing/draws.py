@@ -52,6 +52,11 @@ class DrawTable:
         return bool(((known == 0) | (known == 1)).all())
 
     @cached_property
+    def is_bounded(self) -> bool:
+        """Whether all scores lie on 0…1; with a range open on one side they do not."""
+        return bool(np.nanmin(self.scores) >= 0 and np.nanmax(self.scores) <= 1)
+
+    @cached_property
     def total_right(self) -> FloatArray:
         """Sum of the scores of all draws of a cell; NaN for a missing cell."""
         return np.where(self.n_draws > 0, np.nansum(self.scores, axis=2), np.nan)

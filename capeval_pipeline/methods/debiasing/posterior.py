@@ -76,14 +76,15 @@ def fit_posterior(draws: DrawTable, *, topic_counts: tuple[int, ...], seed: int)
     """
     if draws.n_generations < 2:
         raise ValueError("one draw a cell: luck cannot be told from skill")
-    known = draws.scores[~np.isnan(draws.scores)]
-    if known.min() < 0 or known.max() > 1:
-        raise ValueError(f"quality lies between {known.min():.3g} and {known.max():.3g}, not on 0…1")
+    if not draws.is_bounded:
+        low, high = np.nanmin(draws.scores), np.nanmax(draws.scores)
+        raise ValueError(f"quality lies between {low:.3g} and {high:.3g}, not on 0…1")
     precision = 1.0
     if not draws.is_binary:
         precision = _draw_precision(draws)
     right = np.where(draws.n_draws > 0, np.nan_to_num(draws.total_right), 0.0)
-    fit = fit_topic_model(right * precision, draws.n_draws * precision, topic_counts=topic_counts, seed=seed)
+    total: FloatArray = draws.n_draws.astype(np.float64) * precision
+    fit = fit_topic_model(right * precision, total, topic_counts=topic_counts, seed=seed)
     return WorldPosterior(draws, fit, precision, seed)
 
 

@@ -164,7 +164,7 @@ def _class_mean(aptitude: FloatArray) -> FloatArray:
 
 
 def _encode(right: FloatArray, total: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Cells as codes of their distinct (right, total) pairs, −1 for missing ones: one table row serves all of a kind."""
+    """Cells as codes of their distinct (right, total) pairs, −1 where missing: a table row serves all of a kind."""
     is_whole = np.array_equal(right, np.round(right)) and np.array_equal(total, np.round(total))
     with np.errstate(invalid="ignore", divide="ignore"):
         rounded = right if is_whole else np.where(total > 0, np.round(100.0 * right / total) * total / 100.0, 0.0)
