@@ -284,7 +284,8 @@ def parse_json(text: str, *, depth: int = 100) -> Any:
     except JsonFault:
         raise
     except json.JSONDecodeError as error:
-        raise JsonFault("bad_json", f"is no JSON ({error.msg} at character {error.pos + 1})") from error
+        found = error.msg.removesuffix(" at")
+        raise JsonFault("bad_json", f"is no JSON ({found} at character {error.pos + 1})") from error
     except RecursionError as error:
         raise JsonFault("nesting_too_deep", f"is nested more than {depth} levels deep") from error
     except ValueError as error:  # a whole number of more digits than Python reads

@@ -77,14 +77,15 @@ READ_ITEMS = partitioned(
 READ_MODELS = partitioned(
     SCHEMA,
     "models",
-    ["file_id", "model_number"],
+    ["file_id", "raw_name"],
     [
         _FILE_ID,
-        integer("model_number", "running number in the file, from 0", nullable=False),
+        integer("model_number", "running number in the file, from 0; spellings of one model share it", nullable=False),
         text("raw_name", "name as the file writes it", nullable=False),
+        text("model_id", "model, canonical spelling", nullable=False),
         text("settings", "settings of the run (JSON)", nullable=False),
     ],
-    "Models as files name them; one row per benchmark, file and number.",
+    "Models as files name them; one row per benchmark, file and spelling.",
 )
 
 READ_GENERATIONS = partitioned(

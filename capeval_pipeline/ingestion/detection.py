@@ -1,0 +1,119 @@
+"""Which format a unit has: the most confident reader, or a refusal that says what was seen and what comes nearest."""
+
+import json
+from pathlib import Path
+
+from capeval_pipeline.formats import READERS, lm_eval, wide
+from capeval_pipeline.formats.common import FileRefused, head_of, message, one_line, refusal
+from capeval_pipeline.formats.tabular import table_layout
+
+UNDECIDED = 0.1
+AGGREGATE_BELOW = 0.4
+MODEL_COLUMNS = frozenset({"model", "models", "model_name", "model_id", "name", "system", "llm"})
+TOTAL_COLUMNS = frozenset({"score", "accuracy", "acc", "rating", "elo", "win_rate", "mean", "average", "overall", "total"})
+ITEM_COLUMNS = wide.ID_NAMES | set(wide.PROMPT_NAMES)
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
+N_NEAREST = 3
+
+
+def detect(path: Path, wanted: str | None = None) -> str:
+    """Name of the reader for a file or folder; `wanted` (from --format) skips the detection.
+
+    Raises FileRefused: unknown_format, ambiguous_format, aggregate_only.
+    """
+    if wanted is not None:
+        return wanted
+    confidences = {name: reader.matches(path) for name, reader in READERS.items()}
+    ranked = sorted(confidences, key=lambda name: -confidences[name])
+    best = ranked[0]
+    if confidences[best] < AGGREGATE_BELOW and not path.is_dir() and (fault := _totals(path)) is not None:
+        raise fault
+    if confidences[best] == 0:
+        raise unknown_format(path)
+    rivals = [name for name in ranked[1:] if confidences[name] >= confidences[best] - UNDECIDED and confidences[name] > 0]
+    is_table_pair = {best, *rivals} <= {"long", "wide"}  # asked in this order: a long table is never meant as a wide one
+    if rivals and not is_table_pair:
+        names = ", ".join([best, *rivals])
+        raise refusal(path, "ambiguous_format", f"reads as {names}", "one format", f"Say --format {best} or --format {rivals[0]}.")
+    return best
+
+
+def _totals(path: Path) -> FileRefused | None:
+    """Refusal of totals without items: a board with one row a model, or the results file of a run."""
+    advice = "Export the samples."
+    if lm_eval.is_results_file(path):
+        return refusal(path, "aggregate_only", "totals of a run without its samples", "one record an item", advice)
+    layout = table_layout(path)
+    if layout is None:
+        return None
+    names = {name.strip().lower().replace(" ", "_") for name in layout.columns}
+    if names & MODEL_COLUMNS and names & TOTAL_COLUMNS and not names & ITEM_COLUMNS:
+        found = f"one row a model ({one_line(', '.join(layout.columns), 80)})"
+        return refusal(path, "aggregate_only", found, "one record an item", advice)
+    return None
+
+
+def unknown_format(path: Path) -> FileRefused:
+    """Refusal that shows the first keys, columns or bytes of a file and names the three nearest formats."""
+    suffix = path.suffix.lower()
+    if suffix in SPREADSHEETS:
+        return refusal(path, "unknown_format", "is a spreadsheet", "text or Parquet", "Export the sheet as CSV.")
+    if suffix in DATABASES:
+        return refusal(path, "unknown_format", "is a database", "text or Parquet", "Export the table as CSV or Parquet.")
+    seen, keys = _seen(path)
+    nearest = nearest_formats(keys)
+    found = f"holds {seen}"
+    text = message(
+        path.name, "file", found, "the layout of a known format", f"Nearest: {', '.join(nearest)}; else give --format."
+    )
+    return FileRefused("unknown_format", "file", text)
+
+
+def nearest_formats(keys: set[str]) -> list[str]:
+    """The three formats whose keys are most like these, nearest first."""
+    folded = {key.strip().lower() for key in keys}
+
+    def likeness(name: str) -> float:
+        known = READERS[name].KEYS
+        return len(folded & known) / len(folded | known)
+
+    return sorted(READERS, key=lambda name: (-likeness(name), list(READERS).index(name)))[:N_NEAREST]
+
+
+def _seen(path: Path) -> tuple[str, set[str]]:
+    """What is in a file, in words, and the keys or columns in it."""
+    if path.is_dir():
+        return "files that do not belong together", set()
+    head = head_of(path)
+    layout = table_layout(path)
+    if layout is not None and layout.columns:
+        word = "keys" if layout.kind == "jsonl" else "columns"
+        return f"{word} {one_line(', '.join(layout.columns), 100)}", set(layout.columns)
+    text = head.text.lstrip()
+    if head.is_text and text[:1] in ("{", "["):
+        keys = _json_keys(text)
+        return f"JSON with keys {one_line(', '.join(keys), 100)}" if keys else "JSON without keys", set(keys)
+    if head.is_text:
+        return f"text that begins {one_line(repr(text[:60]), 70)}", set()
+    return f"bytes that begin {head.start[:12].hex(' ')}", set()
+
+
+def _json_keys(text: str) -> list[str]:
+    """Keys at the beginning of a JSON document, whole or cut."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        decoder = json.JSONDecoder()
+        keys, position = [], 0
+        while len(keys) < 20 and (position := text.find('"', position)) >= 0:
+            try:
+                name, end = decoder.raw_decode(text, position)
+            except (ValueError, RecursionError):
+                break
+            if isinstance(name, str) and text[end : end + 10].lstrip().startswith(":"):
+                keys.append(name)
+            position = end
+        return list(dict.fromkeys(keys))
+    record = value[0] if isinstance(value, list) and value else value
+    return list(record) if isinstance(record, dict) else []

@@ -1,0 +1,362 @@
+"""One unit read into readings: what it says, numbered, with its repetitions settled and its records counted.
+
+Rows go to temporary Parquet as they come, one folder a benchmark, so that a big file needs no big memory and a file
+that breaks half way leaves nothing. Other files are not looked at here.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from capeval_pipeline.formats import READERS
+from capeval_pipeline.formats.common import (
+    FileRefused,
+    check_counts,
+    fingerprint,
+    packed_sha256,
+    refusal,
+    shown,
+)
+from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, ReadOptions
+from capeval_pipeline.ingestion.detection import detect
+from capeval_pipeline.ingestion.discovery import Unit
+from capeval_pipeline.ingestion.parts import Part
+from capeval_pipeline.ingestion.report import Remark, UnitReport
+
+READING_VERSION = "1"
+"""Raised when readers give other rows for the same bytes: files are then read again."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for; None is not asked for. benchmark is a name or name@version."""
+
+    benchmark: str | None = None
+    format: str | None = None
+    metric: str | None = None
+    model: str | None = None
+    keep_text: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def name_and_version(self) -> tuple[str | None, str | None]:
+        if self.benchmark is None:
+            return None, None
+        name, mark, version = self.benchmark.rpartition("@")
+        return (name, version) if mark and name and version else (self.benchmark, None)
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A file as the lake knows it: one row a benchmark and file (readings.files)."""
+
+    benchmark_id: str
+    file_id: str
+    path: str
+    reading_key: str
+    status: str
+    n_read: int
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What one unit left in its temporary folder: a folder of Parquet a benchmark. `replaces` are ledger rows that go."""
+
+    report: UnitReport
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    replaces: tuple[LedgerRow, ...] = ()
+
+
+def benchmark_id_of(name: str, version: str | None) -> str:
+    """`name@version`, or the name where no version is known."""
+    return f"{name}@{version}" if version else name
+
+
+def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Path) -> Staged:
+    """Read a unit into `folder`; a unit that is refused leaves its ledger row and nothing else."""
+    report = UnitReport(unit.shown_path)
+    before = _state(unit)
+    try:
+        if unit.refused is not None:
+            raise unit.refused
+        report.file_id = unit_id(unit, request.limits)
+        key = reading_key(unit, request, report.file_id)
+        same = [row for row in ledger if row.reading_key == key and row.status == "read"]
+        if same:
+            return Staged(_unchanged(report, same))
+        report.format = detect(unit.path, request.format)
+        parts = _read(unit, request, report, folder)
+        if _state(unit) != before:
+            raise refusal(unit.path, "changed_while_reading", "changed while it was read", "a file at rest", "Try again.")
+    except FileRefused as fault:
+        shutil.rmtree(folder, ignore_errors=True)
+        return _refused(unit, request, report, fault, ledger, folder)
+    replaced = tuple(
+        row for row in ledger
+        if row.path == unit.shown_path and (row.file_id != report.file_id or row.benchmark_id not in parts)
+    )  # fmt: skip
+    return Staged(report, {name: part.folder for name, part in parts.items()}, replaced)
+
+
+def _state(unit: Unit) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple((status.st_size, status.st_mtime_ns) for status in (path.stat() for path in unit.members))
+    except OSError:
+        return ()
+
+
+def unit_id(unit: Unit, limits: Limits) -> str:
+    """SHA-256 of a file's inflated bytes; of a folder, of its members' names and hashes. Raises FileRefused."""
+    if not unit.is_folder:
+        return fingerprint(unit.path, limits).sha256
+    digest = hashlib.sha256()
+    for path in sorted(unit.members):
+        digest.update(f"{path.relative_to(unit.path).as_posix()}\0{fingerprint(path, limits).sha256}\n".encode())
+    return digest.hexdigest()
+
+
+def reading_key(unit: Unit, request: Request, file_id: str) -> str:
+    """Hash of everything a reading depends on: content, companions, what was asked for, the benchmark it goes to."""
+    companions = sorted((path.name, packed_sha256(path)) for path in unit.companions if path.is_file())
+    asked = [request.benchmark, request.format, request.metric, request.model, request.keep_text]
+    goes_to = [unit.inbox_name, None if unit.inbox_name else unit.fallback_name]
+    text = json.dumps([READING_VERSION, file_id, companions, asked, goes_to])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unchanged(report: UnitReport, rows: list[LedgerRow]) -> UnitReport:
+    n_read = sum(row.n_read for row in rows)
+    return replace(
+        report,
+        status="unchanged",
+        format=rows[0].format,
+        benchmark_ids=sorted({row.benchmark_id for row in rows}),
+        n_read=n_read,
+        n_duplicate=n_read,
+    )
+
+
+def _refused(
+    unit: Unit, request: Request, report: UnitReport, fault: FileRefused, ledger: list[LedgerRow], folder: Path
+) -> Staged:
+    if report.file_id is None:
+        report.file_id = _bytes_id(unit)
+    report.status = "refused"
+    report.n_read = report.n_rejected = fault.n_read
+    report.n_kept = report.n_duplicate = 0
+    report.rejections = [Remark(fault.location, fault.reason, str(fault))]
+    report.warnings = []
+    name, version = own_benchmark(unit, request, None)
+    benchmark_id = benchmark_id_of(name, version)
+    report.benchmark_ids = [benchmark_id]
+    is_known = any(
+        row.benchmark_id == benchmark_id and row.file_id == report.file_id and row.path == unit.shown_path
+        for row in ledger
+    )
+    if is_known:
+        return Staged(report)
+    part = Part(benchmark_id, folder / "refused", report.file_id, unit, {}, {})
+    part.note([(None, "rejected", fault.location, fault.reason, str(fault))])
+    part.finish(_ledger_columns(unit, request, report, FileFacts(report.format or ""), part, report.format))
+    return Staged(report, {benchmark_id: part.folder})
+
+
+def _bytes_id(unit: Unit) -> str:
+    """Id of a unit that cannot be read: hash of its bytes as they lie there, or of its name if even that fails."""
+    digest = hashlib.sha256()
+    for path in unit.members:
+        try:
+            digest.update(packed_sha256(path).encode() if path.is_file() else path.name.encode())
+        except OSError:
+            digest.update(path.name.encode())
+    return digest.hexdigest()
+
+
+def own_benchmark(unit: Unit, request: Request, facts: FileFacts | None) -> tuple[str, str | None]:
+    """Name and version of the benchmark of a unit: asked for, declared, inbox folder, said by the file, folder name."""
+    asked_name, asked_version = request.name_and_version
+    said_name = None if facts is None else facts.benchmark
+    said_version = None if facts is None else facts.version
+    name = asked_name or unit.declared.name or unit.inbox_name or said_name or unit.fallback_name
+    return name, asked_version or unit.declared.version or said_version
+
+
+def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dict[str, Part]:
+    """Read all chunks of a unit into parts, settle repetitions, count. Raises FileRefused."""
+    assert report.format is not None and report.file_id is not None
+    options = ReadOptions(
+        metric=request.metric or unit.declared.metric,
+        model=request.model or unit.declared.model,
+        score_range=unit.declared.score_range,
+        keep_text=request.keep_text,
+        limits=request.limits,
+    )
+    try:
+        reading = READERS[report.format].read(unit.path, options)
+        facts = reading.facts
+        name, version = own_benchmark(unit, request, facts)
+        is_fixed = request.benchmark is not None or unit.declared.name is not None
+        parts: dict[str, Part] = {}
+        n_read = 0
+        for chunk in reading.chunks:
+            n_read += chunk.n_read
+            for benchmark_id, share in shares(chunk, name, version, is_fixed=is_fixed):
+                if benchmark_id not in parts:
+                    where = folder / f"part{len(parts)}"
+                    canonical_names = unit.declared.canonical_names
+                    parts[benchmark_id] = Part(
+                        benchmark_id, where, report.file_id, unit, facts.model_settings, canonical_names
+                    )
+                parts[benchmark_id].add(share)
+    except FileRefused:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        # pa.ArrowException is a ValueError or one of these; a file must not end the batch, whatever is in it
+        found = f"the {report.format} reader cannot follow it ({type(error).__name__}: {shown(str(error))})"
+        raise refusal(unit.path, "unknown_format", found, f"the layout of {report.format}") from error
+    own = benchmark_id_of(name, version)
+    if not parts:
+        parts[own] = Part(own, folder / "part0", report.file_id, unit, facts.model_settings, {})
+    _finish(unit, request, report, facts, parts, parts.get(own) or next(iter(parts.values())), n_read)
+    return parts
+
+
+def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> Iterator[tuple[str, Chunk]]:
+    """The chunk cut by the benchmark its rows name; rows that name none belong to the file's own benchmark.
+
+    is_fixed : the benchmark was asked for or declared, so what rows say does not count.
+    """
+    tables = {field: getattr(chunk, field) for field in ("items", "generations", "judgments", "metric_values")}
+    own = benchmark_id_of(name, version)
+    named = [
+        table for table in tables.values()
+        if table.num_rows and table.column("benchmark").null_count + table.column("benchmark_version").null_count
+        < 2 * table.num_rows
+    ]  # fmt: skip
+    if is_fixed or not named:
+        yield own, chunk
+        return
+    ids: dict[str, pa.Array] = {}
+    for field_, table in tables.items():
+        names = pc.fill_null(table.column("benchmark").cast(pa.string()), name)
+        versions = table.column("benchmark_version").cast(pa.string())
+        if version is not None:
+            versions = pc.fill_null(versions, version)
+        ids[field_] = pc.if_else(versions.is_valid(), pc.binary_join_element_wise(names, versions.fill_null(""), "@"), names)
+    everything = sorted({value for column in ids.values() for value in pc.unique(column).to_pylist()} | {own})
+    for benchmark_id in everything:
+        cut = {field_: table.filter(pc.equal(ids[field_], benchmark_id)) for field_, table in tables.items()}
+        mine = pc.is_in(chunk.rejections.column("record"), value_set=_records_of(cut))
+        if benchmark_id == own:
+            mine = pc.or_(mine, pc.invert(pc.is_in(chunk.rejections.column("record"), value_set=_records_of(tables))))
+        rejections = chunk.rejections.filter(mine)
+        if rejections.num_rows or any(table.num_rows for table in cut.values()):
+            yield benchmark_id, replace(chunk, **cut, rejections=rejections)
+
+
+def _records_of(tables: Mapping[str, pa.Table]) -> pa.Array:
+    """Records that have rows."""
+    names = ("generations", "judgments", "metric_values")
+    return pa.concat_arrays([pc.unique(tables[name].column("record")) for name in names])
+
+
+def _finish(
+    unit: Unit, request: Request, report: UnitReport, facts: FileFacts, parts: dict[str, Part], own: Part, n_read: int
+) -> None:
+    """Settle every part, check that no record is lost or counted twice, and write the ledger rows."""
+    seen = np.zeros(n_read, np.int16)
+    for part in parts.values():
+        part.settle()
+        records = part.records()
+        seen[records] += 1
+    if (seen > 1).any():
+        raise AssertionError(f"{unit.shown_path}: record {int(np.flatnonzero(seen > 1)[0])} is in two benchmarks")
+    report.benchmark_ids = sorted(parts)
+    for part in parts.values():
+        report.n_kept += part.n_kept
+        report.n_rejected += part.n_rejected
+        report.n_duplicate += part.n_duplicate
+        for _, severity, location, reason, text in part.notes:
+            if severity == "rejected":
+                report.rejections.append(Remark(location, reason, text))
+            elif severity == "warning":
+                report.warnings.append(Remark(location, reason, text))
+    report.n_read = n_read
+    check_counts(
+        unit.shown_path, n_read=n_read, n_kept=report.n_kept, n_rejected=report.n_rejected, n_duplicate=report.n_duplicate
+    )
+    if n_read == 0:
+        raise refusal(unit.path, "empty_file", "has no records", "results", "Copy or export it again.")
+    for part in parts.values():
+        part.finish(_ledger_columns(unit, request, report, facts, part, report.format))
+
+
+def _ledger_columns(
+    unit: Unit, request: Request, report: UnitReport, facts: FileFacts, part: Part, format_name: str | None
+) -> dict[str, Any]:
+    """The row of readings.files of one part."""
+    assert report.file_id is not None
+    is_refused = report.status == "refused"
+    times = [path.stat().st_mtime for path in unit.members if path.exists()]
+    return {
+        "benchmark_id": part.benchmark_id,
+        "file_id": report.file_id,
+        "path": unit.shown_path,
+        "format": format_name,
+        "status": report.status,
+        "reading_key": reading_key(unit, request, report.file_id),
+        "n_read": report.n_read if is_refused else part.n_kept + part.n_rejected + part.n_duplicate,
+        "n_kept": part.n_kept,
+        "n_rejected": report.n_rejected if is_refused else part.n_rejected,
+        "n_duplicate": part.n_duplicate,
+        "ingested_at": datetime.now(UTC),
+        "created": facts.created,
+        "modified_at": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "tool_version": facts.tool_version,
+        "claimed_items": facts.claimed_items,
+        "benchmark_facts": json.dumps(_benchmark_facts(unit, request, facts, part), sort_keys=True),
+        "replaced_by_file_id": None,
+    }
+
+
+def _benchmark_facts(unit: Unit, request: Request, facts: FileFacts, part: Part) -> dict[str, Any]:
+    """What this file brings to raw.benchmarks and to costs; `declared` by a person, `said` by the file."""
+    declared = unit.declared
+    name, mark, version = part.benchmark_id.rpartition("@")
+    if not mark:
+        name, version = part.benchmark_id, ""
+    return {
+        "name": name,
+        "version": version or None,
+        "declared": {
+            "score_range": None if declared.score_range is None else [_bound(side) for side in declared.score_range],
+            "higher_is_better": declared.higher_is_better,
+            "error_policy": declared.error_policy,
+            "on_conflict": declared.on_conflict,
+            "has_true_generations": declared.has_true_generations,
+            "zero_cost": declared.zero_cost,
+            "metric": request.metric or declared.metric,
+        },
+        "said": {
+            "score_range": None if facts.score_range is None else [_bound(side) for side in facts.score_range],
+            "higher_is_better": facts.higher_is_better,
+            "metric": facts.main_metric,
+        },
+        "stage_blocks": dict(declared.stage_blocks),
+        "prices": dict(declared.prices),
+    }
+
+
+def _bound(side: float) -> float | None:
+    return side if np.isfinite(side) else None
+
