@@ -7,8 +7,10 @@ from pydantic import BaseModel
 
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 from capeval_pipeline.stage_settings.derive import DeriveSettings
+from capeval_pipeline.stage_settings.frontier import FrontierSettings
 
 STAGE_SETTINGS: dict[str, type[BaseModel]] = {
     "derive": DeriveSettings,
     "capabilities": CapabilitiesSettings,
+    "frontier": FrontierSettings,
 }

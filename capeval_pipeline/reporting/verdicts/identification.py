@@ -1,0 +1,146 @@
+"""The sentence that says how few calls find the best model, what limits the saving, and what was left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PolicyFigures:
+    """pulls : calls for the target accuracy, NaN when never reached; saving against UCB-E with its 90 % limits."""
+
+    pulls: float
+    saving: float = math.nan
+    saving_lower: float = math.nan
+    saving_upper: float = math.nan
+
+
+@dataclass(frozen=True)
+class RaceFigures:
+    """Certified stopping: share of the matrix it read (median of the certified runs), and how often it was wrong."""
+
+    n_certified: int
+    n_wrong: int
+    median_share: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Policies that could not run, and why."""
+
+    policies: Sequence[str]
+    reason: str
+
+
+def identification_sentence(
+    *,
+    n_runs: int,
+    n_arms: int,
+    n_items: int,
+    target_accuracy: float,
+    first_sweep: int,
+    uniform: PolicyFigures | None,
+    ucb_e: PolicyFigures | None,
+    pulse: PolicyFigures | None,
+    residual_variance_ratio: float,
+    pairing_ratio: float,
+    race: RaceFigures | None,
+    left_out: LeftOut | None,
+) -> str:
+    """Plain text; every number beside its interval or its reference, and the number of replays it rests on."""
+    n_cells = n_arms * n_items
+    parts = [_found(n_runs, n_arms, n_cells, target_accuracy, uniform, ucb_e, pulse)]
+    if pulse is not None and ucb_e is not None:
+        parts.append(_saving(pulse, ucb_e, n_runs, n_cells, first_sweep, residual_variance_ratio))
+        if not math.isnan(residual_variance_ratio):
+            parts.append(f"Predictions can save about {_percent(1 - residual_variance_ratio)} at most")
+            if not math.isnan(pairing_ratio):
+                parts[-1] += f", asking the best models the same items {_percent(1 - pairing_ratio)}"
+            parts[-1] += f"; the first sweep alone costs {first_sweep:,} calls."
+    if race is not None:
+        parts.append(_certified(race, n_runs))
+    if left_out is not None and left_out.policies:
+        parts.append(f"Left out: {', '.join(left_out.policies)}, because {left_out.reason}.")
+    return " ".join(parts)
+
+
+def _found(
+    n_runs: int,
+    n_arms: int,
+    n_cells: int,
+    target: float,
+    uniform: PolicyFigures | None,
+    ucb_e: PolicyFigures | None,
+    pulse: PolicyFigures | None,
+) -> str:
+    shown = [
+        f"{name} {_calls(figures.pulls, n_cells)}"
+        for name, figures in (("PULSE", pulse), ("UCB-E", ucb_e), ("round robin", uniform))
+        if figures is not None
+    ]
+    what = f"To name the best of {n_arms} models in {_percent(target)} of {n_runs} replays"
+    if not shown:
+        return f"{what} none of the compared policies has a reference here."
+    return f"{what} {_join(shown)}, of {n_cells:,} stored answers."
+
+
+def _saving(
+    pulse: PolicyFigures,
+    ucb_e: PolicyFigures,
+    n_runs: int,
+    n_cells: int,
+    first_sweep: int,
+    residual_variance_ratio: float,
+) -> str:
+    if math.isnan(pulse.saving):
+        return f"No saving can be stated from {n_runs} replays, because the accuracy asked for is not always reached."
+    has_limits = not (math.isnan(pulse.saving_lower) or math.isnan(pulse.saving_upper))
+    limits = (
+        f"90 % interval {_signed(pulse.saving_lower)} to {_signed(pulse.saving_upper)}"
+        if has_limits
+        else "its interval is open, since not every resample reaches the accuracy"
+    )
+    basis = f"{_signed(pulse.saving)} of the calls of UCB-E, {limits}, {n_runs} replays"
+    if has_limits and pulse.saving_lower > 0:
+        return (
+            f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)."
+        )
+    if not math.isnan(residual_variance_ratio) and residual_variance_ratio > 0.95:
+        reason = f"they explain only {_percent(1 - residual_variance_ratio)} of the variance of the scores"
+    elif ucb_e.pulls <= 1.5 * first_sweep:
+        reason = f"UCB-E is done soon after the first sweep of {first_sweep:,} calls, which nobody can skip"
+    elif ucb_e.pulls >= 0.9 * n_cells:
+        reason = "the best models are so close that almost every answer is needed"
+    else:
+        reason = f"{n_runs} replays cannot tell the difference from none"
+    return f"Prediction saves nothing here ({basis}), because {reason}."
+
+
+def _certified(race: RaceFigures, n_runs: int) -> str:
+    if race.n_certified == 0:
+        return f"The certified race never ended within its calls ({n_runs} replays)."
+    return (
+        f"The certified race proved a best model in {race.n_certified} of {n_runs} replays after "
+        f"{_percent(race.median_share)} of all answers (median), {race.n_wrong} wrongly, at most "
+        f"{_percent(race.delta)} allowed."
+    )
+
+
+def _calls(pulls: float, n_cells: int) -> str:
+    return "never gets there" if math.isnan(pulls) else f"needs {pulls:,.0f} calls ({_percent(pulls / n_cells)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _signed(share: float) -> str:
+    rounded = round(100 * share)
+    return f"{'−' if rounded < 0 else ''}{abs(rounded)} %"
+
+
+def _join(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
