@@ -5,6 +5,7 @@ from capeval_pipeline.storage.tables.contract import (
     integer,
     moment,
     partitioned,
+    real,
     required,
     text,
     unpartitioned,
@@ -55,4 +56,20 @@ PIPELINE_VERSION = unpartitioned(
     "The program that built the warehouse; one row.",
 )
 
-META_TABLES: tuple[Table, ...] = (DATA_VERSIONS, PARTITION_STATE, PIPELINE_VERSION)
+PREVIOUS_LEADERBOARD = unpartitioned(
+    SCHEMA,
+    "previous_leaderboard",
+    ["benchmark_id", "model_id"],
+    [
+        text("benchmark_id", "benchmark: its name, or name@version", nullable=False),
+        text("model_id", "model, canonical spelling", nullable=False),
+        integer("rank", "rank then, 1 = best", nullable=False),
+        integer("rank_lower", "1 + number of models significantly better"),
+        integer("rank_upper", "number of models − number significantly worse"),
+        real("mean_score", "mean score then", "score"),
+        text("data_version", "version of estimates.strengths it is from", nullable=False),
+    ],
+    "Ranks before estimates.strengths of the benchmark last changed; one row per benchmark and model.",
+)
+
+META_TABLES: tuple[Table, ...] = (DATA_VERSIONS, PARTITION_STATE, PIPELINE_VERSION, PREVIOUS_LEADERBOARD)
