@@ -20,7 +20,7 @@ class DrawTable:
     cost : the same shape, not negative, NaN where unknown; None without any cost. Dollars or seconds.
     has_true_generations : whether draws of equal index were made together; not so for expanded counts
 
-    Raises ValueError for shapes that differ, for no draws, and for an item no model has a draw of.
+    Raises ValueError for shapes that differ, for no draws, and for an item without an option.
     """
 
     scores: FloatArray
@@ -32,8 +32,11 @@ class DrawTable:
             raise ValueError(f"scores have shape {self.scores.shape}; expected (n_items, n_models, n_generations)")
         if self.cost is not None and self.cost.shape != self.scores.shape:
             raise ValueError(f"cost has shape {self.cost.shape}, scores {self.scores.shape}; expected the same")
-        if (self.n_draws.max(axis=1) == 0).any():
-            raise ValueError(f"item {int(np.argmax(self.n_draws.max(axis=1) == 0))} has no draw of any model")
+        without = ~self.is_option.any(axis=1)
+        if without.any():
+            raise ValueError(
+                f"item {int(np.argmax(without))} has no model with {self.n_generations} draws, as other items have"
+            )
 
     @cached_property
     def n_draws(self) -> IntArray:

@@ -144,8 +144,8 @@ def analyse_cost_axis(
 
 
 def _axis(draws: DrawTable, cost: FloatArray, statistic: CostStatistic) -> tuple[BoolArray, _Axis]:
-    has_cost = (~np.isnan(cost) & ~np.isnan(draws.scores)).any(axis=2)
-    kept = np.asarray((has_cost & draws.is_option).any(axis=1))
+    has_cost: BoolArray = np.asarray((~np.isnan(cost) & ~np.isnan(draws.scores)).any(axis=2), dtype=np.bool_)
+    kept: BoolArray = np.asarray((has_cost & draws.is_option).any(axis=1), dtype=np.bool_)
     if not kept.any():
         raise ValueError("no item has a model with both a score and a cost")
     scores = np.where(has_cost[:, :, None], draws.scores, np.nan)[kept]
@@ -171,7 +171,13 @@ def _model_means(draws: DrawTable, cost: FloatArray, statistic: CostStatistic) -
     """Mean quality and mean cost of each model over its items, from all its draws."""
     quality = np.where(draws.n_draws > 0, draws.total_right / np.maximum(draws.n_draws, 1), np.nan)
     cell_cost = np.where(draws.n_draws > 0, _cell_cost(cost, statistic), np.nan)
-    return np.nanmean(quality, axis=0), np.nanmean(cell_cost, axis=0)
+    return _column_means(quality), _column_means(cell_cost)
+
+
+def _column_means(values: FloatArray) -> FloatArray:
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
 def _best(axis: _Axis, cost: FloatArray, statistic: CostStatistic) -> tuple[BestModel, Figure, Figure]:

@@ -108,8 +108,16 @@ def analyse_oracle(
 
 def _within_range(estimate: OracleEstimate) -> OracleEstimate:
     """Limits inside 0…1: a normal interval near the ceiling runs over it."""
-    names = ("lower", "upper", "lower_fixed", "upper_fixed")
-    return replace(estimate, **{name: float(np.clip(getattr(estimate, name), 0.0, 1.0)) for name in names})
+    lower, upper, lower_fixed, upper_fixed = np.clip(
+        [estimate.lower, estimate.upper, estimate.lower_fixed, estimate.upper_fixed], 0.0, 1.0
+    )
+    return replace(
+        estimate,
+        lower=float(lower),
+        upper=float(upper),
+        lower_fixed=float(lower_fixed),
+        upper_fixed=float(upper_fixed),
+    )
 
 
 def _model_failure(problem: OracleProblem) -> str:

@@ -1,0 +1,142 @@
+"""Sentences about the capability frontier: numbers in, one plain sentence out; the number first, then its control."""
+
+import math
+from collections.abc import Sequence
+
+_NAMED_MODELS = 3
+
+
+def frontier_sentence(
+    *,
+    verdict: str,
+    reason: str,
+    best_model: str,
+    best_quality: float,
+    best_cost: float,
+    value: float,
+    lower: float,
+    upper: float,
+    naive: float,
+    constant: float,
+) -> str:
+    """What the best choice of model per item would reach at the best single model's cost.
+
+    value, lower, upper : debiased quality at that cost; naive : its plug-in value; constant : best mix of models
+    without looking at the item, at the same cost
+    """
+    single = f"{best_model} ({_money(best_cost)} per item, {_share(best_quality)} right)"
+    if verdict == "upper_bound_only":
+        return (
+            f"At most {_share(upper)}: at the cost of {single}, with one draw per cell, luck cannot be told from "
+            f"skill. Two draws per cell or more would give a bracket."
+        )
+    if verdict == "bracket_only":
+        return (
+            f"Between {_share(lower)} and {_share(upper)} at the cost of {single}; no single figure: {reason}. "
+            f"Naively computed it would be {_share(naive)}."
+        )
+    reduction = (value - best_quality) / (1.0 - best_quality) if best_quality < 1.0 else math.nan
+    fewer = "" if math.isnan(reduction) else f"; that is {_fewer(reduction)}"
+    return (
+        f"At the cost of {single} the best possible choice of model per item would be right {_share(value)} "
+        f"({_share(lower)}–{_share(upper)}){fewer}. The naive figure, {_share(naive)}, is "
+        f"{100 * (naive - value):.1f} points too high; the best mix without looking at the item reaches "
+        f"{_share(constant)}."
+    )
+
+
+def oracle_sentence(
+    *, verdict: str, reason: str, value: float, lower: float, upper: float, naive: float, best_quality: float
+) -> str:
+    """The same where no cost is known: the best choice of model per item at any price."""
+    no_costs = "No costs are known, so no frontier is drawn."
+    if verdict == "upper_bound_only":
+        return (
+            f"At most {_share(upper)} for the best possible choice of model per item, against {_share(best_quality)} "
+            f"of the best single model: with one draw per cell luck cannot be told from skill. Two draws per cell or "
+            f"more would give a bracket. {no_costs}"
+        )
+    if verdict == "bracket_only":
+        return (
+            f"Between {_share(lower)} and {_share(upper)} for the best possible choice of model per item, against "
+            f"{_share(best_quality)} of the best single model; no single figure: {reason}. {no_costs}"
+        )
+    return (
+        f"The best possible choice of model per item would be right {_share(value)} ({_share(lower)}–{_share(upper)}), "
+        f"against {_share(best_quality)} of the best single model. The naive figure, {_share(naive)}, is "
+        f"{100 * (naive - value):.1f} points too high. {no_costs}"
+    )
+
+
+def saving_sentence(
+    *, best_model: str, best_quality: float, best_cost: float, saving: float, saving_lower: float, saving_upper: float
+) -> str | None:
+    """At what cost the best single model's quality could be had; None where nothing can be said.
+
+    The frontier may be flat there: where its limits reach that quality at costs more than a factor of 3 apart (or the
+    lower one never does), the range is given instead of a figure.
+    """
+    if math.isnan(saving) or not best_cost > 0:
+        return None
+    cost = (1.0 - saving) * best_cost
+    least = (1.0 - saving_upper) * best_cost
+    most = (1.0 - saving_lower) * best_cost
+    quality = f"The quality of {best_model} ({_share(best_quality)})"
+    if math.isnan(most) or math.isnan(least) or most > 3.0 * least:
+        at_most = f"{_money(most)}" if not math.isnan(most) else "a cost that is not determined"
+        return (
+            f"{quality} could be had for between {_money(least)} and {at_most} per item; it costs {_money(best_cost)}."
+        )
+    return f"{quality} could be had for {_money(cost)} instead of {_money(best_cost)} per item ({_share(saving)} less)."
+
+
+def draws_sentence(*, needed: int | None, n_generations: int, target_bias: float) -> str:
+    """Draws a cell for the naive figure to be trusted; forecasts run low, hence 'at least'."""
+    target = f"{100 * target_bias:g} point" + ("" if math.isclose(target_bias, 0.01) else "s")
+    if needed is None:
+        return (
+            f"More than 100 draws per cell would be needed for a naive bias below {target}; there are {n_generations}."
+        )
+    return f"At least {needed} draws per cell are needed for a naive bias below {target}; there are {n_generations}."
+
+
+def left_out_sentence(left_out: Sequence[str], n_models: int) -> str | None:
+    """Who takes no part and why; None where everybody does."""
+    if not left_out:
+        return None
+    named = "; ".join(left_out[:_NAMED_MODELS])
+    more = f"; and {len(left_out) - _NAMED_MODELS} more" if len(left_out) > _NAMED_MODELS else ""
+    return f"This is among {n_models} models; left out: {named}{more}."
+
+
+def router_sentence(*, share_of_gain: float, share_by_category: float) -> str | None:
+    """What a router that only knows clusters gets of the oracle's gain, beside one that knows the true categories."""
+    if math.isnan(share_of_gain):
+        return None
+    ceiling = "" if math.isnan(share_by_category) else f"; one by true category {_share(share_by_category)}"
+    return (
+        f"A router by cluster reaches {_share(share_of_gain)} of the oracle's gain at that cost{ceiling}: the oracle "
+        f"is not what a router will get."
+    )
+
+
+def constant_cost_sentence(cost: float) -> str:
+    """All answers cost the same, so the frontier has one point."""
+    return f"All answers cost the same ({_money(cost)}), so the frontier is a single point."
+
+
+def _share(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def _fewer(reduction: float) -> str:
+    return f"{100 * reduction:.0f} % fewer errors" if reduction >= 0 else f"{-100 * reduction:.0f} % more errors"
+
+
+def _money(value: float) -> str:
+    if math.isnan(value):
+        return "an unknown cost"
+    if value == 0:
+        return "$0"
+    decimals = max(2, 2 - math.floor(math.log10(value)))
+    return f"${value:.{decimals}f}"
