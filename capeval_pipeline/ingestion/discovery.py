@@ -104,6 +104,8 @@ class _Search:
         self.companions: set[Path] = set()
 
     def add(self, path: Path) -> None:
+        if is_skipped(path.name):  # a shell's * names leftovers too
+            return
         if path.is_dir():
             root = self._root(path)
             for unit in self._folder(path, root, root, path.name or path.absolute().name):

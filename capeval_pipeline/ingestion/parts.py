@@ -196,7 +196,7 @@ class Part:
             connection.execute(
                 f"create table repeated as select {key} from read_parquet({path}) group by all having count(*) > 1"
             )
-            if connection.execute("select count(*) from repeated").fetchone() == (0,):
+            if connection.execute("select count(*) from repeated").fetchall() == [(0,)]:
                 return []
             same = " and ".join(f"rows.{column} is not distinct from repeated.{column}" for column in _KEYS[name])
             connection.execute(

@@ -165,10 +165,14 @@ def _refused(
     )
     if is_known:
         return Staged(report)
+    earlier = tuple(
+        row for row in ledger
+        if row.path == unit.shown_path and row.status == "refused" and row.file_id != report.file_id
+    )  # fmt: skip
     part = Part(benchmark_id, folder / "refused", report.file_id, unit, {}, {})
     part.note([(None, "rejected", fault.location, fault.reason, str(fault))])
     part.finish(_ledger_columns(unit, request, report, FileFacts(report.format or ""), part, report.format))
-    return Staged(report, {benchmark_id: part.folder})
+    return Staged(report, {benchmark_id: part.folder}, earlier)
 
 
 def _bytes_id(unit: Unit) -> str:

@@ -1,0 +1,194 @@
+"""A number of paths read into temporary Parquet, and what that changes in each benchmark's readings.
+
+`read_batch` reads; `Change.applied_to` puts the outcome into the readings a lake holds. Between the two lies a folder
+with a manifest, so that reading and committing may happen in different processes.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from capeval_pipeline.errors import UsageError
+from capeval_pipeline.formats import READERS
+from capeval_pipeline.ingestion.discovery import Place, discover
+from capeval_pipeline.ingestion.parts import PART_TABLES
+from capeval_pipeline.ingestion.reading import LedgerRow, Request, Staged, read_unit
+from capeval_pipeline.ingestion.report import UnitReport
+from capeval_pipeline.ingestion.resolution import by_file
+
+MANIFEST = "manifest.json"
+
+
+@dataclass
+class Change:
+    """What a batch changes in one benchmark: folders of new readings; files that leave, by id, with what replaces them.
+
+    A file that leaves without a successor leaves no trace; one that is replaced keeps its ledger row.
+    """
+
+    folders: list[Path] = field(default_factory=list)
+    removals: dict[str, str | None] = field(default_factory=dict)
+
+    def applied_to(self, readings: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """Readings of the benchmark after the change; a file that was read again replaces its old readings."""
+        new = {
+            name: pa.concat_tables(
+                [pq.read_table(folder / f"{name}.parquet").cast(_plain_schema(name)) for folder in self.folders]
+                or [_plain_schema(name).empty_table()]
+            )
+            for name in PART_TABLES
+        }
+        gone = pa.array(sorted({*new["files"].column("file_id").to_pylist(), *self.removals}), pa.string())
+        changed = {}
+        for name, table in readings.items():
+            kept = table.cast(_plain_schema(name)).filter(pc.invert(pc.is_in(table.column("file_id"), value_set=gone)))
+            changed[name] = pa.concat_tables([kept, new[name]])
+        successors = {old: successor for old, successor in self.removals.items() if successor is not None}
+        returned = set(new["files"].column("file_id").to_pylist())
+        replaced = [
+            {**row, "replaced_by_file_id": successors[row["file_id"]]}
+            for row in readings["files"].to_pylist()
+            if row["file_id"] in successors and row["file_id"] not in returned
+        ]
+        ledger = pa.Table.from_pylist(replaced, _plain_schema("files"))
+        changed["files"] = pa.concat_tables([changed["files"], ledger])
+        return changed
+
+
+def _plain_schema(name: str) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in PART_TABLES[name].columns])
+
+
+def no_readings() -> dict[str, pa.Table]:
+    """Readings of a benchmark that has none."""
+    return {name: _plain_schema(name).empty_table() for name in PART_TABLES}
+
+
+@dataclass
+class Batch:
+    """Reports in the order of paths, and the changes by benchmark_id."""
+
+    reports: list[UnitReport] = field(default_factory=list)
+    changes: dict[str, Change] = field(default_factory=dict)
+
+    @property
+    def has_refusals(self) -> bool:
+        return any(report.status == "refused" for report in self.reports)
+
+    @property
+    def n_rejected(self) -> int:
+        return sum(report.n_rejected for report in self.reports)
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest beside the readings."""
+        content = {
+            benchmark_id: {"folders": [str(path) for path in change.folders], "removals": change.removals}
+            for benchmark_id, change in self.changes.items()
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+
+    def complete(self, raw: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Final counts and remarks from raw.files and raw.rejections (benchmark_id → key → table) into the reports."""
+        files = {benchmark_id: by_file(tables["raw.files"]) for benchmark_id, tables in raw.items()}
+        remarks = {benchmark_id: by_file(tables["raw.rejections"]) for benchmark_id, tables in raw.items()}
+        for report in self.reports:
+            if report.status != "read" or report.file_id is None:
+                continue
+            named = [benchmark_id for benchmark_id in report.benchmark_ids if benchmark_id in files]
+            report.take_from_tables(
+                [row for name in named for row in files[name].get(report.file_id, [])],
+                [row for name in named for row in remarks[name].get(report.file_id, [])],
+            )
+
+
+def load_change(folder: Path, benchmark_id: str) -> Change:
+    """The change of one benchmark from a manifest; no change if it is not in it. Raises UsageError without one."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UsageError(f"{folder}: holds no {MANIFEST}; expected the folder that `capeval ingest` wrote")
+    entry = json.loads(path.read_text(encoding="utf-8")).get(benchmark_id)
+    if entry is None:
+        return Change()
+    return Change([Path(name) for name in entry["folders"]], dict(entry["removals"]))
+
+
+def ledger_of(files: pa.Table) -> list[LedgerRow]:
+    """Files that count, from readings.files of any number of benchmarks."""
+    return [
+        LedgerRow(
+            row["benchmark_id"], row["file_id"], row["path"], row["reading_key"], row["status"], row["n_read"], row["format"]
+        )
+        for row in files.to_pylist()
+        if row["replaced_by_file_id"] is None
+    ]  # fmt: skip
+
+
+def read_batch(
+    paths: Sequence[Path], request: Request, place: Place, ledger: Iterable[LedgerRow], folder: Path
+) -> Batch:
+    """Read all units of the paths into `folder`, each in its own subfolder, in the order of their paths.
+
+    Raises UsageError: no such path, no such format.
+    """
+    if request.format is not None and request.format not in READERS:
+        raise UsageError(f"no format {request.format!r}; expected one of {', '.join(READERS)}")
+    known = list(ledger)
+    found = discover(paths, place)
+    batch = Batch(reports=[UnitReport(path, status="companion") for path in found.companions])
+    for number, unit in enumerate(found.units):
+        staged = read_unit(unit, request, known, folder / f"unit{number}")
+        batch.reports.append(staged.report)
+        _take(batch, staged, known)
+    batch.reports.sort(key=lambda report: report.path)
+    return batch
+
+
+def _take(batch: Batch, staged: Staged, known: list[LedgerRow]) -> None:
+    """Add a unit's readings to the changes, and its rows to what the next units find known (a twin is unchanged)."""
+    report = staged.report
+    for benchmark_id, folder in staged.folders.items():
+        batch.changes.setdefault(benchmark_id, Change()).folders.append(folder)
+        known += ledger_of(pq.read_table(folder / "files.parquet"))
+    for row in staged.replaces:
+        successor = report.file_id if row.file_id != report.file_id else None
+        batch.changes.setdefault(row.benchmark_id, Change()).removals[row.file_id] = successor
+        if row in known:
+            known.remove(row)
+
+
+def forget(paths: Sequence[Path], place: Place, ledger: Iterable[LedgerRow]) -> Batch:
+    """Take the files at or below the paths out of every benchmark. Raises UsageError for a path no file came from."""
+    batch = Batch()
+    rows = list(ledger)
+    for path in paths:
+        shown = place.shown(path).rstrip("/")
+        mine = [row for row in rows if row.path == shown or row.path.startswith(f"{shown}/")]
+        if not mine:
+            raise UsageError(f"{path}: no file in the lake came from there; `capeval sql` lists raw.files")
+        for row in mine:
+            batch.changes.setdefault(row.benchmark_id, Change()).removals[row.file_id] = None
+        for file_id in sorted({row.file_id for row in mine}):
+            of_file = [row for row in mine if row.file_id == file_id]
+            ids = sorted({row.benchmark_id for row in of_file})
+            report = UnitReport(of_file[0].path, of_file[0].format, file_id, ids, status="forgotten")
+            batch.reports.append(report)
+    batch.reports.sort(key=lambda report: report.path)
+    return batch
+
+
+def clear(folder: Path) -> None:
+    """Remove the temporary readings."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def json_list(reports: Iterable[UnitReport]) -> list[dict[str, Any]]:
+    """What `capeval ingest --json` prints."""
+    return [report.as_json() for report in reports]

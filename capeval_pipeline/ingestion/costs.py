@@ -1,0 +1,117 @@
+"""What an answer cost: as reported, as recomputed from tokens and prices, and what is odd about either."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from capeval_pipeline.formats.common import one_line
+from capeval_pipeline.ingestion.identity import spelled
+
+MISMATCH = 0.01
+MIN_CONSTANT_ROWS = 5
+CLASSES = ("input", "output", "cache_read", "cache_write")
+
+_RECOMPUTED = f"""case when price_model is not null and input_tokens is not null and output_tokens is not null
+    then (
+        {" + ".join(f"coalesce({name}_tokens, 0) * if(coalesce({name}_tokens, 0) = 0, 0, price_{name})" for name in CLASSES)}
+    ) / 1e6 end"""
+_IS_FREE = f"(cost_reported_usd = 0 and (zero_is_real or {_RECOMPUTED} = 0))"
+_COST = f"""case
+    when cost_reported_usd > 0 or coalesce({_IS_FREE}, false) then cost_reported_usd else {_RECOMPUTED} end"""
+COST_COLUMNS = f"""
+    {_RECOMPUTED} as cost_recomputed_usd,
+    {_COST} as cost_usd,
+    case
+        when cost_reported_usd > 0 or coalesce({_IS_FREE}, false) then 'reported'
+        when {_RECOMPUTED} is not null then 'recomputed'
+        else 'unknown'
+    end as cost_source"""
+"""Columns over rows of answers joined with `prices`. A reported 0 or less is not taken for a price."""
+
+
+def register_prices(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> None:
+    """Table `prices`: one row a model of the benchmark, with the price of its id, else of one of its raw names.
+
+    Prices are USD per million tokens. Of several dated prices the one without `to`, else the latest `from`, counts.
+    """
+    declared = {spelled(name): entries for name, entries in facts["prices"].items()}
+    names = connection.execute("select distinct model_id, raw_name from read_models order by all").fetchall()
+    chosen: dict[str, Any] = {}
+    for model_id, raw_name in names:
+        entries = declared.get(model_id) or declared.get(spelled(raw_name))
+        if entries and model_id not in chosen:
+            chosen[model_id] = max(entries, key=lambda entry: (entry.get("to") is None, entry.get("from") or ""))
+    rows = []
+    for model_id in sorted({model_id for model_id, _ in names}):
+        price = chosen.get(model_id)
+        row: dict[str, Any] = {"model_id": model_id, "price_model": None if price is None else model_id}
+        row |= {f"price_{name}": None if price is None else price.get(name) for name in CLASSES}
+        rows.append({**row, "zero_is_real": facts["zero_cost"] == "real"})
+    schema = pa.schema(
+        [("model_id", pa.string()), ("price_model", pa.string())]
+        + [(f"price_{name}", pa.float64()) for name in CLASSES]
+        + [("zero_is_real", pa.bool_())]
+    )
+    connection.register("prices_read", pa.Table.from_pylist(rows, schema))
+    connection.execute("create table prices as select * from prices_read")
+
+
+def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Warnings (file_id, location, reason, message), one a file, model and reason: number of rows and one example."""
+    connection.execute(
+        f"""create view priced as
+        select answers.*, models.model_id, items.item_id, prices.* exclude (model_id), {_RECOMPUTED} as recomputed
+        from answers
+        inner join (select distinct model_code, model_id from model_codes) as models using (model_code)
+        inner join (select distinct item_code, item_id from item_codes) as items using (item_code)
+        left join prices on prices.model_id = models.model_id
+        where answers.status <> 'invalid'"""
+    )
+    has_prices = bool(facts["prices"])
+    conditions = {
+        "cost_negative": ("cost_reported_usd < 0", "a negative cost", "0 or more; it counts as not reported"),
+        "cost_zero": (f"cost_reported_usd = 0 and not coalesce({_IS_FREE}, false)", "a cost of 0",
+                      "a price, or zero_cost: real; it counts as unknown"),
+        "cost_cached": ("is_cached", "an answer from a cache", "its own call; cost and latency are unknown"),
+        "cost_mismatch": (f"cost_reported_usd > 0 and abs(recomputed - cost_reported_usd) > {MISMATCH} * cost_reported_usd",
+                          "a cost that differs from tokens times price", "at most 1 % between them; the reported one counts"),
+    }  # fmt: skip
+    if has_prices:
+        conditions["price_missing"] = (
+            "price_model is null and input_tokens is not null", "tokens but no price", "a row of the price table"
+        )
+    found = []
+    for reason, (condition, what, expected) in conditions.items():
+        rows = connection.execute(
+            f"""select file_id, model_id, count(*), min(item_id) from priced where {condition}
+            group by file_id, model_id order by file_id, model_id"""
+        ).fetchall()
+        found += [_warning(row, reason, what, expected) for row in rows]
+    return found + _constant_tokens(connection)
+
+
+def _constant_tokens(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, str]]:
+    """Models whose token counts never change while those of others do: invented numbers."""
+    rows = connection.execute(
+        f"""with counted as (
+            select file_id, model_id, count(*) as n_rows, min(item_id) as item_id, count(distinct item_code) as n_items,
+                count(distinct (input_tokens, output_tokens)) as n_different
+            from priced where input_tokens is not null and output_tokens is not null
+            group by file_id, model_id
+        )
+        select file_id, model_id, n_rows, item_id from counted
+        where n_items >= {MIN_CONSTANT_ROWS} and n_different = 1
+            and exists (select 1 from counted as others where others.n_different > 1)
+        order by file_id, model_id"""
+    ).fetchall()
+    expected = "counts that vary as those of other models do"
+    return [_warning(row, "cost_constant_tokens", "the same token counts", expected) for row in rows]
+
+
+def _warning(row: tuple[Any, ...], reason: str, what: str, expected: str) -> tuple[str, str, str, str]:
+    file_id, model_id, n_rows, item_id = row
+    plural = "row has" if n_rows == 1 else "rows have"
+    text = f"{model_id}: {n_rows} {plural} {what} (such as item {item_id}); expected {expected}."
+    return file_id, f"key {model_id}", reason, one_line(text, 300)

@@ -1,0 +1,118 @@
+"""The registry of models: one row a model with its spellings and settings, and what looks like one model twice."""
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from capeval_pipeline.formats.common import one_line
+from capeval_pipeline.ingestion.identity import look_alikes, same_vectors
+
+MAX_MATRIX_CELLS = 200_000_000
+"""Models × items beyond which no score vectors are compared: 1.6 GB as float64."""
+
+_SCHEMA = pa.schema(
+    [
+        ("model_id", pa.string()), ("raw_names", pa.list_(pa.string())), ("provider", pa.string()),
+        ("revision", pa.string()), ("quantization", pa.string()), ("look_alike_of", pa.string()), ("settings", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def model_rows(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """raw.models without benchmark_id: models that have a row of their own, or a part in a judgment."""
+    rows = connection.execute(
+        """select models.model_id, models.raw_name, models.settings, files.file_rank
+        from read_models as models inner join files using (file_id)
+        order by models.model_id, files.file_rank, models.raw_name"""
+    ).fetchall()
+    names: dict[str, set[str]] = defaultdict(set)
+    settings: dict[str, dict[str, Any]] = {}
+    for model_id, raw_name, said, _ in rows:
+        names[model_id].add(raw_name)
+        parsed = json.loads(said)
+        if parsed:
+            settings.setdefault(model_id, parsed)
+    alike = look_alikes(names)
+    registry = []
+    for model_id in sorted(names):
+        own = settings.get(model_id, {})
+        registry.append(
+            {
+                "model_id": model_id,
+                "raw_names": sorted(names[model_id]),
+                "provider": own.get("provider"),
+                "revision": _text(own.get("revision")),
+                "quantization": quantization(own),
+                "look_alike_of": alike.get(model_id),
+                "settings": json.dumps(own, sort_keys=True),
+            }
+        )
+    return pa.Table.from_pylist(registry, _SCHEMA)
+
+
+def quantization(settings: dict[str, Any]) -> str | None:
+    """Quantization of the weights as the settings tell it: 4bit, 8bit, gptq; None if they do not."""
+    for name, word in (("load_in_4bit", "4bit"), ("load_in_8bit", "8bit")):
+        if str(settings.get(name, "")).lower() in ("true", "1", "yes"):
+            return word
+    for name in ("gptq", "autogptq"):
+        if str(settings.get(name, "false")).lower() not in ("false", "none", "0", ""):
+            return "gptq"
+    return _text(settings.get("quantization"))
+
+
+def _text(value: Any) -> str | None:
+    return None if value in (None, "") else str(value)
+
+
+def model_warnings(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, str]]:
+    """Warnings (file_id, location, reason, message): look_alike_model, same_vector, settings_differ."""
+    owners = connection.execute(
+        "select model_id, file_id, settings from read_models inner join files using (file_id) order by all"
+    ).fetchall()
+    files_of: dict[str, set[str]] = defaultdict(set)
+    settings_of: dict[str, set[str]] = defaultdict(set)
+    for model_id, file_id, settings in owners:
+        files_of[model_id].add(file_id)
+        settings_of[model_id].add(settings)
+    found = []
+    for model_id, first in sorted(look_alikes(files_of).items()):
+        text = f"{model_id}: looks like {first}; expected one name a model. Both are kept; `models:` in benchmark.yml joins."
+        found += _for_files(files_of[model_id] | files_of[first], model_id, "look_alike_model", text)
+    for first, second in _twins(connection):
+        text = f"{second}: has the same scores as {first} on all shared items; expected different models. Both are kept."
+        found += _for_files(files_of[second] | files_of[first], second, "same_vector", text)
+    for model_id, settings in sorted(settings_of.items()):
+        if len(settings) > 1:
+            text = f"{model_id}: was run with {len(settings)} different settings; expected one. See raw.models."
+            found += _for_files(files_of[model_id], model_id, "settings_differ", text)
+    return found
+
+
+def _for_files(file_ids: set[str], model_id: str, reason: str, text: str) -> list[tuple[str, str, str, str]]:
+    return [(file_id, f"key {model_id}", reason, one_line(text, 300)) for file_id in sorted(file_ids)]
+
+
+def _twins(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """Pairs of models with the same mean scores on all items they share."""
+    n_models, n_items = connection.execute(
+        "select coalesce(max(model_code), 0), (select coalesce(max(item_code), 0) from item_codes) from model_codes"
+    ).fetchall()[0]
+    if n_models < 2 or n_models * n_items > MAX_MATRIX_CELLS:
+        return []
+    cells = connection.execute(
+        "select model_code, item_code, score, generation_id from cells where status = 'ok'"
+    ).fetchnumpy()
+    flat = (cells["model_code"].astype(np.int64) - 1) * n_items + cells["item_code"].astype(np.int64) - 1
+    size = n_models * n_items
+    totals = np.bincount(flat, weights=np.asarray(cells["score"], np.float64), minlength=size)
+    n_scores = np.bincount(flat, minlength=size)
+    means = np.full(size, np.nan)
+    np.divide(totals, n_scores, out=means, where=n_scores > 0)
+    names = dict(connection.execute("select distinct model_code, model_id from model_codes").fetchall())
+    pairs = same_vectors(means.reshape(n_models, n_items))
+    return sorted((names[first + 1], names[second + 1]) for first, second in pairs)
