@@ -8,9 +8,11 @@ from pydantic import BaseModel
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 from capeval_pipeline.stage_settings.derive import DeriveSettings
 from capeval_pipeline.stage_settings.frontier import FrontierSettings
+from capeval_pipeline.stage_settings.identification import IdentificationSettings
 
 STAGE_SETTINGS: dict[str, type[BaseModel]] = {
     "derive": DeriveSettings,
     "capabilities": CapabilitiesSettings,
+    "identification": IdentificationSettings,
     "frontier": FrontierSettings,
 }
