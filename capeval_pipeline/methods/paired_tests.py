@@ -146,7 +146,7 @@ def compare_mean_scores(
     )  # fmt: skip
 
 
-def compare_strengths(strengths: Strengths, n_shared: IntArray, *, level: float = 0.05) -> PairComparisons:
+def compare_strengths(strengths: Strengths, n_shared: FloatArray | IntArray, *, level: float = 0.05) -> PairComparisons:
     """Compare every pair of models by the difference of their strengths: for judgments without scores.
 
     Standard errors are those of the strengths' own item resamples. Models of different components, or never decided,

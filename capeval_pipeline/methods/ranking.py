@@ -284,3 +284,20 @@ def rank_models(order: IntArray, verdict: npt.NDArray[np.int8]) -> Ranking:
         rank_upper=n_models - (verdict > 0).sum(axis=1),
         tie_group=group,
     )
+
+
+def count_untied_pairs(quality: FloatArray, *, tie_margin: float = 1e-9) -> IntArray:
+    """Pairs of models that differ on each item, (n_items,); quality as in count_wins."""
+    counts = np.zeros(len(quality), dtype=np.int64)
+    _count_untied(np.ascontiguousarray(quality), tie_margin, counts)
+    return counts
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_untied(quality: FloatArray, tie_margin: float, counts: IntArray) -> None:
+    n_items, n_models = quality.shape
+    for q in range(n_items):
+        for a in range(n_models):
+            for b in range(a):
+                if abs(quality[q, a] - quality[q, b]) > tie_margin:
+                    counts[q] += 1

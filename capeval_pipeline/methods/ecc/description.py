@@ -32,7 +32,8 @@ def telling_terms(
 ) -> list[list[str]]:
     """Terms with the highest mean TF-IDF in a cluster over that outside it, up to n_terms a cluster.
 
-    term_matrix : sparse (n_items, n_terms). Both means get a thousandth, or rare terms would win everywhere.
+    term_matrix : sparse (n_items, n_terms). Both means get a tenth of the cluster's most frequent term, or terms of
+    one or two texts would win everywhere.
     """
     if not len(terms):
         return [[] for _ in range(responsibilities.shape[1])]
@@ -43,7 +44,8 @@ def telling_terms(
     for k in range(responsibilities.shape[1]):
         inside = inside_sums[k] / max(weight[k], 1e-12)
         outside = (total - inside_sums[k]) / max(len(responsibilities) - weight[k], 1e-12)
-        ratio = np.where(inside > 0, (inside + 1e-3) / (outside + 1e-3), 0.0)
+        floor = 0.1 * inside.max() + 1e-9
+        ratio = np.where(inside > 0, (inside + floor) / (outside + floor), 0.0)
         best: list[str] = []
         for j in np.argsort(-np.round(ratio, 9), kind="stable"):
             if len(best) == n_terms or ratio[j] <= 1.0 or weight[k] < 1e-6:

@@ -69,10 +69,6 @@ class Gain:
     upper: float
     draws: FloatArray
 
-    def excess_lower(self, other: "Gain") -> float:
-        """Lower limit of the paired 95 % interval of this gain minus another; NaN where either is unknown."""
-        return float(np.quantile(self.draws - other.draws, 0.025)) if len(self.draws) == len(other.draws) else np.nan
-
     def difference_interval(self, other: "Gain") -> tuple[float, float]:
         """Paired 95 % interval of this gain minus another."""
         if len(self.draws) != len(other.draws) or not len(self.draws):

@@ -1,0 +1,166 @@
+"""Sentences about clusters, probes, labels and routing: each number beside its interval and its control."""
+
+import math
+from dataclasses import dataclass
+
+SMALLEST_USEFUL_DIFFERENCE = 1.0
+"""Points of disjoint gain that a probe must add for sure before it is called useful."""
+
+
+@dataclass(frozen=True)
+class GainFigure:
+    """A gain in percent with its 95 % interval; NaN where unknown."""
+
+    gain: float
+    lower: float = math.nan
+    upper: float = math.nan
+
+
+def percent(figure: GainFigure) -> str:
+    """9.3 % (7.7 to 11.5)."""
+    if math.isnan(figure.gain):
+        return "an unknown gain (too few test pairs)"
+    if math.isnan(figure.lower):
+        return f"{figure.gain:.1f} %"
+    return f"{figure.gain:.1f} % ({figure.lower:.1f} to {figure.upper:.1f})"
+
+
+def clusters_sentence(
+    *,
+    n_clusters: int,
+    gain: GainFigure,
+    linear: GainFigure | None,
+    paper: GainFigure | None,
+    blend: GainFigure | None,
+    n_items: int,
+    n_dropped: int,
+    n_models_left_out: int = 0,
+) -> str:
+    """How much clusters explain of who beats whom, beside one ranking, the linear model and the paper's settings."""
+    if n_clusters == 1:
+        head = "no clusters found that predict better than one ranking"
+    elif math.isnan(gain.gain):
+        head = f"{n_clusters} clusters of items; too few test pairs to say what they explain"
+    elif gain.lower <= 0.0 <= gain.upper:
+        head = f"{n_clusters} clusters of items; no difference to one ranking shown: {percent(gain)}"
+    elif gain.gain < 0:
+        head = f"{n_clusters} clusters of items explain who beats whom worse than one ranking: {percent(gain)}"
+    else:
+        head = f"{n_clusters} clusters of items explain who beats whom {percent(gain)} better than one ranking"
+    parts = [head[0].upper() + head[1:]]
+    if linear is not None:
+        parts.append(f"a linear model of the text does {_short(linear)}")
+        if linear.gain > gain.gain:
+            parts[-1] += ", which is more"
+    if blend is not None:
+        parts.append(f"a blend of all, the one to use for prediction, {_short(blend)}")
+    if paper is not None:
+        parts.append(f"the paper's settings {_short(paper)}")
+    sentence = "; ".join(parts) + "."
+    if n_dropped:
+        sentence += (
+            f" {n_dropped:,} of {n_items:,} items had fewer than two pairs of models that differ and say nothing: "
+            "every gain is for items on which models disagree."
+        )
+    if n_models_left_out:
+        sentence += f" {n_models_left_out:,} models with lower scores are left out of the clusters."
+    return sentence
+
+
+def no_text_sentence(*, n_clusters: int, gain: GainFigure, control: GainFigure) -> str:
+    """Where items have no text: clusters of comparisons alone, placed by a probe."""
+    return (
+        f"Items have no text, so clusters come from comparisons alone and a new item can only be placed by a probe: "
+        f"{n_clusters} clusters then gain {percent(gain)} over one ranking; a rule without clusters, on the same "
+        f"pairs, {percent(control)}."
+    )
+
+
+def is_probe_useful(*, excess_disjoint_lower: float, gain_all: float, control_all: float) -> bool:
+    """Useful only if surely a point better on pairs that share no model with it, and better than the control on all."""
+    return excess_disjoint_lower >= SMALLEST_USEFUL_DIFFERENCE and gain_all > control_all
+
+
+def probe_sentence(
+    *,
+    gain_all: float,
+    control_all: float,
+    gain_disjoint: float,
+    without_disjoint: float,
+    excess_disjoint_lower: float,
+) -> str:
+    """What one observed pair adds, beside the rule that needs no clusters; without_disjoint is without the probe."""
+    facts = (
+        f"One observed pair makes the gain {_points(gain_all)}, a rule without clusters reaches "
+        f"{_points(control_all)} on the same pairs; on pairs sharing no model with the probe: "
+        f"{_points(gain_disjoint)} with it, {_points(without_disjoint)} without."
+    )
+    if math.isnan(gain_all) or math.isnan(gain_disjoint) or math.isnan(excess_disjoint_lower):
+        return f"{facts} Too few test pairs to say whether the probe helps."
+    useful = is_probe_useful(excess_disjoint_lower=excess_disjoint_lower, gain_all=gain_all, control_all=control_all)
+    return f"{facts} The probe is {'useful' if useful else 'not shown to be useful'} beyond what it gives away itself."
+
+
+def human_labels_sentence(*, n_categories: int, labels: GainFigure, shrunk: GainFigure, paper: GainFigure) -> str:
+    """Given categories against clusters, both before any answer is seen."""
+    if labels.lower <= 0.0 <= labels.upper:
+        what = f"show no difference to one ranking: {percent(labels)}"
+    else:
+        what = f"gain {percent(labels)}"
+    return (
+        f"The {n_categories} categories given with the items {what}; clusters without a probe gain {percent(shrunk)}, "
+        f"with the paper's settings {percent(paper)}."
+    )
+
+
+def routing_sentence(
+    *,
+    router: str,
+    score: float,
+    score_lower: float,
+    score_upper: float,
+    share: float,
+    global_best_model: str,
+    global_best: float,
+    oracle: float,
+    n_items: int,
+    is_probe_winner_oracle: bool,
+) -> str:
+    """What routing by clusters reaches between the best single model and the best model of each item."""
+    share_text = "" if math.isnan(share) else f", {100 * share:.0f} % of what perfect routing would add"
+    sentence = (
+        f"Routing {n_items:,} test items by {router} reaches {score:.3f} ({score_lower:.3f} to {score_upper:.3f})"
+        f"{share_text}; always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
+    )
+    if is_probe_winner_oracle:
+        sentence += (
+            " With a probe that is known to differ, its winner is right by construction, so routing with that probe "
+            "measures nothing."
+        )
+    return sentence
+
+
+def cold_start_sentence(
+    *,
+    pull_budget: int,
+    n_held_out: int,
+    hierarchical: float,
+    hierarchical_unseen: float,
+    authors: float,
+    control: float,
+) -> str:
+    """How well a new model's profile is known after some comparisons; the figure to quote is on unseen pairs."""
+    return (
+        f"A new model's profile from {pull_budget} comparisons predicts pairs no one has decided "
+        f"{_points(hierarchical_unseen)} better than one strength (mean of {n_held_out} held out models); on all its "
+        f"pairs {_points(hierarchical)}, the published rule {_points(authors)}, a rule without clusters "
+        f"{_points(control)}."
+    )
+
+
+def _points(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.1f} %"
+
+
+def _short(figure: GainFigure) -> str:
+    return _points(figure.gain)
