@@ -1,0 +1,375 @@
+"""Tables for people: which columns of a query are shown, under which heading, written how.
+
+The report and the reading commands show the same views, so a number reads the same in both.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capeval_pipeline.reporting import queries
+from capeval_pipeline.reporting.figures.ecc_gains import method_name
+from capeval_pipeline.reporting.figures.identification import policy_name
+from capeval_pipeline.reporting.numbers import (
+    UNKNOWN,
+    Writer,
+    between,
+    count,
+    dollars,
+    is_unknown,
+    number,
+    percent,
+    percent_value,
+    score,
+    shortened,
+    words,
+)
+from capeval_pipeline.reporting.queries import Query, Row
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table for people: its heading, a row's cell as text, whether cells are numbers."""
+
+    heading: str
+    cell: Callable[[Row], str]
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class View:
+    """A table for people: its name (also the key in --json), caption, the query and the columns shown of it."""
+
+    name: str
+    caption: str
+    query: Query
+    columns: Sequence[Column]
+
+
+def plain(heading: str, column: str, writer: Writer = words) -> Column:
+    """The column as its writer writes it; texts (writer `words`) stand left, numbers right."""
+    return Column(heading, lambda row: writer(row[column]), writer is not words)
+
+
+def interval(heading: str, lower: str, upper: str, writer: Writer = score) -> Column:
+    """Two columns as "a to b"."""
+    return Column(heading, lambda row: between(row[lower], row[upper], writer))
+
+
+def with_interval(heading: str, column: str, lower: str, upper: str, writer: Writer) -> Column:
+    """A number and its interval in one cell, as "x (a to b)"."""
+
+    def cell(row: Row) -> str:
+        told = between(row[lower], row[upper], writer)
+        return writer(row[column]) + (f" ({told})" if told != UNKNOWN else "")
+
+    return Column(heading, cell)
+
+
+def _ranks(row: Row) -> str:
+    lower, upper = row["rank_lower"], row["rank_upper"]
+    if is_unknown(lower) or is_unknown(upper):
+        return UNKNOWN
+    return str(lower) if lower == upper else f"{lower} to {upper}"
+
+
+def _told(row: Row) -> str:
+    return "cannot tell" if row["verdict"] == "cannot_tell" else "a real difference"
+
+
+def _examples(row: Row) -> str:
+    prompts: list[Any] = row["example_prompts"] or []
+    if not prompts:
+        return words(row["top_item_ids"])
+    return " · ".join(f"“{shortened(' '.join(str(prompt).split()), 140)}”" for prompt in prompts[:2])
+
+
+LEADERBOARD = View(
+    "leaderboard",
+    "Models by mean score. Rank range: ranks that cannot be told apart (95 %, adjusted for all pairs).",
+    queries.LEADERBOARD,
+    (
+        plain("rank", "rank", count),
+        Column("could be", _ranks),
+        plain("model", "model_id"),
+        plain("mean score", "mean_score", score),
+        interval("95 % interval", "score_lower", "score_upper"),
+        plain("tie group", "tie_group", count),
+        plain("items", "n_items", count),
+        plain("cost an item", "mean_cost_usd", dollars),
+    ),
+)
+
+AGAINST_BEST = View(
+    "against_best",
+    "The first model against each other one, on the items they share; p adjusted for all pairs (Holm).",
+    queries.AGAINST_BEST,
+    (
+        plain("behind the first", "other_model_id"),
+        plain("by", "ahead", score),
+        interval("95 % interval", "ahead_lower", "ahead_upper"),
+        plain("adjusted p", "p_adjusted", number),
+        plain("shared items", "n_shared_items", count),
+        Column("verdict", _told, False),
+    ),
+)
+
+CLUSTERS = View(
+    "clusters",
+    "Clusters of items, heaviest first. Models that moved: at least two ranks away from their rank overall.",
+    queries.CLUSTERS,
+    (
+        plain("cluster", "cluster_id", count),
+        plain("label", "label"),
+        plain("share of items", "weight", percent),
+        Column("best there (not to be told apart)", lambda row: _few(row["best_model_ids"]), False),
+        plain("models that moved", "n_moved", count),
+        plain("categories", "top_categories"),
+        Column("examples", _examples, False),
+    ),
+)
+
+ECC_GAINS = View(
+    "ecc_gains",
+    "Gain over one ranking on test items (percent of its loss removed).",
+    queries.ECC_GAINS,
+    (
+        Column("method", method_name, False),
+        plain("pairs", "pair_subset"),
+        plain("number of pairs", "n_pairs", count),
+        plain("gain", "gain_percent", percent_value),
+        interval("95 % interval", "gain_lower", "gain_upper", percent_value),
+    ),
+)
+
+ROUTING = View(
+    "routing",
+    "Routers on test items. probe_winner sees the answers it is scored on, so it measures nothing.",
+    queries.ROUTING,
+    (
+        plain("router", "router"),
+        plain("probe", "probe_policy"),
+        with_interval("mean score", "mean_score", "score_lower", "score_upper", score),
+        plain("cost an item", "mean_cost_usd", dollars),
+        with_interval("share of the oracle's gain", "share_of_oracle_gain", "share_lower", "share_upper", percent),
+        plain("items", "n_items", count),
+    ),
+)
+
+IDENTIFICATION = View(
+    "identification",
+    "Calls until the target accuracy, by policy (90 % over replays); coverage of its intervals.",
+    queries.IDENTIFICATION_SUMMARY,
+    (
+        Column("policy", lambda row: policy_name(row["policy"]), False),
+        with_interval("calls until target", "pulls_for_target", "pulls_lower", "pulls_upper", count),
+        plain("target", "target_accuracy", percent),
+        with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
+        plain("mean error", "mean_error", percent),
+        plain("intervals hold", "coverage_simultaneous", percent),
+        plain("width", "mean_interval_width", score),
+        Column("certified (wrong)", lambda row: _certified(row), True),
+        plain("replays", "n_runs", count),
+    ),
+)
+
+INTERVALS = View(
+    "intervals",
+    "Intervals of one model's mean by number of answers; missed: share of arms whose interval was wrong at some count.",
+    queries.IDENTIFICATION_INTERVALS,
+    (
+        Column("policy", lambda row: policy_name(row["policy"]), False),
+        plain("interval", "interval"),
+        plain("answers", "n_answers", count),
+        plain("mean width", "mean_width", score),
+        plain("missed so far", "miss_any_time", percent),
+        plain("arm replays", "n_arm_runs", count),
+    ),
+)
+
+FRONTIER = View(
+    "frontier",
+    "What a mixture gains over the best single model. headline is the answer; naive is biased upwards.",
+    queries.FRONTIER_HEADLINES,
+    (
+        plain("estimator", "estimator"),
+        plain("routing", "routing"),
+        with_interval(
+            "quality at the best model's cost",
+            "oracle_quality_at_matched_cost",
+            "oracle_quality_at_matched_cost_lower",
+            "oracle_quality_at_matched_cost_upper",
+            score,
+        ),
+        with_interval(
+            "fewer errors at the same cost",
+            "matched_cost_error_reduction",
+            "matched_cost_error_reduction_lower",
+            "matched_cost_error_reduction_upper",
+            percent,
+        ),
+        with_interval(
+            "cost saved at the same quality",
+            "matched_quality_cost_saving",
+            "matched_quality_cost_saving_lower",
+            "matched_quality_cost_saving_upper",
+            percent,
+        ),
+        plain("best single model", "best_model_id"),
+        plain("its quality", "best_quality", score),
+        plain("its cost an item", "best_cost_usd", dollars),
+    ),
+)
+
+ORACLE_ESTIMATES = View(
+    "oracle_estimates",
+    "Mean quality of the best model per item, by estimator. headline is the answer; naive is the upper end only.",
+    queries.ORACLE_ESTIMATES,
+    (
+        plain("estimator", "estimator"),
+        plain("value", "value", score),
+        interval("95 %, items of this kind", "lower", "upper"),
+        interval("95 %, exactly these items", "lower_fixed", "upper_fixed"),
+        plain("takes for granted", "assumption"),
+    ),
+)
+
+BUDGET_CHOICES = View(
+    "budget_choices",
+    "What a cost budget an item buys: the best single model, the best fixed mixture, the best choice per item.",
+    queries.BUDGET_CHOICES,
+    (
+        plain("budget an item", "cost_budget", dollars),
+        plain("best single model", "best_single_model_id"),
+        plain("its quality", "best_single_quality", score),
+        plain("fixed mixture", "constant_quality", score),
+        plain("router by clusters", "cluster_router_quality", score),
+        with_interval("best choice per item", "mixture_quality", "mixture_lower", "mixture_upper", score),
+        plain("naive (biased)", "naive_quality", score),
+    ),
+)
+
+RANK_CHANGES = View(
+    "rank_changes",
+    "Ranks against those before the benchmark last changed; models that stayed are left out.",
+    queries.RANK_CHANGES,
+    (
+        plain("model", "model_id"),
+        plain("rank before", "previous_rank", count),
+        plain("rank now", "rank", count),
+        plain("score before", "previous_mean_score", score),
+        plain("score now", "mean_score", score),
+        plain("change", "change"),
+    ),
+)
+
+COST_AUDIT = View(
+    "cost_audit",
+    "Costs by model, suspicious ones first. Unknown costs are never counted as 0.",
+    queries.COST_AUDIT,
+    (
+        plain("model", "model_id"),
+        plain("answers", "n_rows", count),
+        plain("cost known", "n_known", count),
+        plain("recomputed", "n_recomputed", count),
+        plain("reported 0", "n_zero", count),
+        plain("negative", "n_negative", count),
+        plain("off by > 1 %", "n_mismatch", count),
+        plain("cached", "n_cached", count),
+        plain("never varies", "is_constant"),
+        plain("total", "total_cost_usd", dollars),
+        plain("judging", "judge_cost_usd", dollars),
+    ),
+)
+
+COVERAGE = View(
+    "coverage",
+    "What there is of each model, sparsest first; the mean score if errors are left out and if they count as wrong.",
+    queries.COVERAGE,
+    (
+        plain("model", "model_id"),
+        plain("items scored", "n_scored_items", count),
+        plain("of", "n_items", count),
+        plain("errors", "n_error", count),
+        plain("no verdict", "n_unscored", count),
+        plain("unusable", "n_invalid", count),
+        plain("not run", "n_not_run", count),
+        plain("draws an item", "generations_median", number),
+        plain("judgments", "n_judgments", count),
+        plain("errors left out", "mean_ignoring_errors", score),
+        plain("errors wrong", "mean_errors_wrong", score),
+    ),
+)
+
+ITEM_HEALTH = View(
+    "item_health",
+    "Items by category: those that tell models apart and those that do not.",
+    queries.ITEM_HEALTH,
+    (
+        plain("category", "category"),
+        plain("items", "n_items", count),
+        plain("solved by all", "n_solved_by_all", count),
+        plain("by none", "n_solved_by_none", count),
+        plain("all models tie", "n_all_tied", count),
+        plain("better models do worse", "n_negative_discrimination", count),
+        plain("with errors", "n_with_errors", count),
+        plain("same text as another", "n_doubled", count),
+        plain("text differs by file", "n_text_differs", count),
+    ),
+)
+
+FILES = View(
+    "files",
+    "Files read: records read = kept + rejected + duplicate.",
+    queries.FILES,
+    (
+        plain("file", "path"),
+        plain("format", "format"),
+        plain("status", "status"),
+        plain("read", "n_read", count),
+        plain("kept", "n_kept", count),
+        plain("rejected", "n_rejected", count),
+        plain("duplicate", "n_duplicate", count),
+        plain("first rejection", "first_rejection"),
+        plain("warnings", "warnings"),
+    ),
+)
+
+REJECTIONS = View(
+    "rejections",
+    "What was refused or doubtful, by reason, with the first case.",
+    queries.REJECTIONS,
+    (
+        plain("severity", "severity"),
+        plain("reason", "reason"),
+        plain("records", "n_records", count),
+        Column("first case", lambda row: f"{words(row['path'])}, {words(row['location'])}", False),
+        plain("message", "message"),
+    ),
+)
+
+DATA_VERSIONS = View(
+    "data_versions",
+    "Versions of the tables behind this page.",
+    queries.DATA_VERSIONS,
+    (
+        plain("table", "table_key"),
+        plain("data version", "data_version"),
+        plain("code version", "code_version"),
+        plain("made at (UTC)", "made_at"),
+        plain("seed", "seed", count),
+    ),
+)
+
+
+def _few(names: Sequence[Any] | None, limit: int = 4) -> str:
+    if not names:
+        return UNKNOWN
+    listed = ", ".join(str(name) for name in names[:limit])
+    return listed + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _certified(row: Row) -> str:
+    if is_unknown(row["n_certified"]):
+        return UNKNOWN
+    return f"{count(row['n_certified'])} ({count(row['n_wrong_certificates'])})"

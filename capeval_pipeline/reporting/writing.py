@@ -1,0 +1,54 @@
+"""Puts pages on disk: a reader of the folder sees the old page or the new one, never half of one."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capeval_pipeline.reporting import queries
+from capeval_pipeline.reporting.index import page_name, render_index
+from capeval_pipeline.reporting.page import GENERATOR, render_page
+from capeval_pipeline.reporting.queries import ask
+
+if TYPE_CHECKING:
+    import duckdb
+
+INDEX = "index.html"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file and put it in place at once; the folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name[:200]}-{os.getpid()}.writing")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_pages(
+    connection: "duckdb.DuckDBPyConnection",
+    folder: Path,
+    benchmark_ids: Iterable[str],
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write the reports of some benchmarks and the index; pages of benchmarks that are gone are removed."""
+    written = []
+    for benchmark_id in benchmark_ids:
+        progress(f"report of {benchmark_id}")
+        path = folder / page_name(benchmark_id)
+        write_text(path, render_page(connection, benchmark_id))
+        written.append(path)
+    write_text(folder / INDEX, render_index(connection))
+    known = {page_name(row["benchmark_id"]) for row in ask(connection, queries.BENCHMARKS).rows}
+    for path in folder.glob("*.html"):
+        if path.name not in {*known, INDEX} and _is_ours(path):
+            path.unlink()
+    return [*written, folder / INDEX]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether capeval wrote the page; another file in the folder is left alone."""
+    with path.open(encoding="utf-8", errors="replace") as handle:
+        return f'content="{GENERATOR}"' in handle.read(2000)
