@@ -17,8 +17,8 @@ def splits(tables, ids, **columns):
 def test_the_key_is_md5_of_seed_benchmark_and_text(tables):
     tables.set(seed=3)
     out = splits(tables, ["a", "b"], content_hash=["c0ffee", None])
-    assert out["a"][1] == hashlib.md5("3\x1fB\x1fc0ffee".encode()).hexdigest()
-    assert out["b"][1] == hashlib.md5("3\x1fB\x1fb".encode()).hexdigest()
+    assert out["a"][1] == hashlib.md5(b"3\x1fB\x1fc0ffee").hexdigest()
+    assert out["b"][1] == hashlib.md5(b"3\x1fB\x1fb").hexdigest()
 
 
 def test_test_items_are_those_whose_key_as_a_fraction_is_below_the_share(tables):

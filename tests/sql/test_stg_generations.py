@@ -29,7 +29,9 @@ def test_under_the_policy_wrong_an_error_has_the_worst_score_and_nothing_else_ha
 
 
 def test_the_worst_of_lower_is_better_is_the_upper_end(tables):
-    out = scores(tables, {"error_policy": "wrong", "score_high": 10.0, "higher_is_better": False}, [{"status": "error"}])
+    out = scores(
+        tables, {"error_policy": "wrong", "score_high": 10.0, "higher_is_better": False}, [{"status": "error"}]
+    )
     assert out == [(10.0, 0.0)]
 
 
