@@ -60,6 +60,11 @@ def register_prices(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, A
 
 def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Warnings (file_id, location, reason, message), one a file, model and reason: number of rows and one example."""
+    told = connection.execute(
+        "select count(cost_reported_usd) + count(input_tokens) + count(is_cached) from read_generations"
+    ).fetchall()[0]
+    if told == (0,):
+        return []
     connection.execute(
         f"""create view priced as
         select answers.*, models.model_id, items.item_id, prices.* exclude (model_id), {_RECOMPUTED} as recomputed

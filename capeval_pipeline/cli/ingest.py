@@ -1,0 +1,160 @@
+"""`capeval ingest`: read result files, say what was kept and what not and why, and commit them."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capeval_pipeline.cli.invocation import Invocation, invocation, print_table, progress
+from capeval_pipeline.errors import CapevalError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from capeval_pipeline.ingestion.batch import Batch
+    from capeval_pipeline.ingestion.reading import LedgerRow
+
+READING_NAMES = ("files", "items", "models", "generations", "judgments", "metric_values", "rejections")
+
+
+def ingest(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Result files, or folders of them.")],
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="Benchmark of these files: a name, or name@version.")
+    ] = None,
+    format_: Annotated[str | None, typer.Option("--format", help="Format; else told by the content.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric that is the score; else the format's first.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of files that name none.")] = None,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Keep no prompts; ids and hashes stay.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Take the rows of these files out again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and write nothing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a single record is rejected.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list, an entry a file.")] = False,
+) -> None:
+    """Read result files into the raw tables; prints read = kept + rejected + duplicate for every file.
+
+    Ends with 0 if all files were read, 1 if one was refused (the others are in), 2 for wrong use.
+    Examples: `capeval ingest results/` · `capeval ingest scores.csv --benchmark arc@2 --model lab/m7`
+    """
+    from capeval_pipeline.ingestion import batch as batches
+    from capeval_pipeline.ingestion.discovery import Place
+    from capeval_pipeline.ingestion.reading import Request
+
+    call = invocation(context)
+    _check_benchmark(benchmark)
+    settings = call.settings
+    place = Place(settings.root, settings.inbox)
+    request = Request(benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text)
+    folder = settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
+    try:
+        with progress(not as_json) as say:
+            say("reading files")
+            if forget:
+                batch = batches.forget(paths, place, _ledger(call))
+            else:
+                batch = batches.read_batch(paths, request, place, _ledger(call), folder)
+            raw = _resolved(call, batch) if dry_run else _committed(call, batch, folder, say)
+            batch.complete(raw)
+    finally:
+        batches.clear(folder)
+    _print(batch, as_json=as_json)
+    if batch.has_refusals or (strict and batch.n_rejected):
+        raise typer.Exit(1)
+
+
+def _check_benchmark(benchmark: str | None) -> None:
+    name = "" if benchmark is None else benchmark.strip()
+    if benchmark is not None and (not name or not name.isprintable() or len(name) > 200):
+        raise UsageError(f"--benchmark {benchmark!r}: expected printable text of 1 to 200 characters")
+
+
+def _ledger(call: Invocation) -> "list[LedgerRow]":
+    from capeval_pipeline.ingestion.batch import ledger_of
+
+    lake = call.workspace.lake
+    return ledger_of(lake.read("readings.files")) if lake.has_table("readings.files") else []
+
+
+def _resolved(call: Invocation, batch: "Batch") -> "dict[str, dict[str, pa.Table]]":
+    """Raw tables as they would be; nothing is written."""
+    from capeval_pipeline.ingestion.batch import no_readings
+    from capeval_pipeline.ingestion.resolution import resolve
+
+    lake = call.workspace.lake
+    raw = {}
+    for benchmark_id, change in sorted(batch.changes.items()):
+        readings = no_readings()
+        for name in READING_NAMES:
+            if lake.has_table(f"readings.{name}"):
+                readings[name] = lake.read(f"readings.{name}", benchmark_id)
+        raw[benchmark_id] = resolve(change.applied_to(readings), call.workspace.limits(n_threads=2))
+    return raw
+
+
+def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dict[str, dict[str, pa.Table]]":
+    """Run the raw tables' asset for every benchmark that changes; what the ledger then says. Raises CapevalError."""
+    if not batch.changes:
+        return {}
+    from capeval_pipeline.orchestration import driver
+    from capeval_pipeline.orchestration.assets import build_graph
+    from capeval_pipeline.orchestration.graph import StaleStep
+
+    batch.save(folder)
+    step = next(step for step in build_graph().steps if step.name == "ingest")
+    failures = []
+    raw: dict[str, dict[str, Any]] = {}
+    with driver.workspace_instance(call.workspace) as instance:
+        driver.end_dead_runs(instance)
+        driver.add_benchmarks(instance, sorted(batch.changes))
+        for benchmark_id in sorted(batch.changes):
+            say(f"{benchmark_id}: committing")
+            run = driver.run_steps(
+                call.definitions.resolve_job_def,
+                instance,
+                benchmark_id,
+                [StaleStep(step, "files were read")],
+                run_config={step.name: {"staged": str(folder)}},
+            )
+            failures += [f"{benchmark_id}: {reason}" for reason in run.failures.values()]
+    if failures:
+        raise CapevalError("\n".join(failures))
+    lake = call.workspace.lake
+    for benchmark_id in batch.changes:
+        raw[benchmark_id] = {key: lake.read(key, benchmark_id) for key in ("raw.files", "raw.rejections")}
+    return raw
+
+
+def _print(batch: "Batch", *, as_json: bool) -> None:
+    """The counts of every unit on stdout, one line a refused file on stderr."""
+    from capeval_pipeline.ingestion.batch import json_list
+
+    if as_json:
+        typer.echo(json.dumps(json_list(batch.reports), ensure_ascii=False))
+    elif not batch.reports:
+        typer.echo("nothing to read: no result file among these paths")
+    else:
+        rows = [
+            (
+                report.path, report.format, ", ".join(report.benchmark_ids), report.status, report.n_read, report.n_kept,
+                report.n_rejected, report.n_duplicate, _doubts(report),
+            )
+            for report in batch.reports
+            if report.status != "companion"
+        ]  # fmt: skip
+        names = ["file", "format", "benchmark", "status", "read", "kept", "rejected", "duplicate", "look at"]
+        print_table("", names, rows, right=["read", "kept", "rejected", "duplicate"])
+    for report in batch.reports:
+        if report.status == "refused" and report.rejections:
+            typer.echo(report.rejections[0].message, err=True)
+
+
+def _doubts(report: Any) -> str:
+    """Reasons of rejections and warnings with their numbers, most frequent first."""
+    from collections import Counter
+
+    counted = Counter(remark.reason for remark in [*report.rejections, *report.warnings])
+    return ", ".join(f"{reason} {n}" if n > 1 else reason for reason, n in counted.most_common())
