@@ -134,6 +134,15 @@ def grid_frame(choice: Choice | None) -> pd.DataFrame:
     ).astype({"n_clusters": np.int64, "is_chosen": bool})
 
 
+def encode_choice(grid: pd.DataFrame) -> Choice | None:
+    """What the rows of estimates.ecc_grid chose; None for an empty grid."""
+    chosen = grid[grid["is_chosen"].to_numpy(dtype=bool)] if len(grid) else grid
+    if not len(chosen):
+        return None
+    row = chosen.iloc[0]
+    return Choice(int(row["n_clusters"]), float(row["ridge"]), float(row["embedding_weight"]), cells=())
+
+
 def fits_frame(
     study: EccStudy,
     options: EccOptions,

@@ -253,14 +253,38 @@ def fit_methods(
         )
         seconds["ecc_shrunk"] = clock() - started
         started = clock()
-        linear = fit_linear(votes, vectors)
+        linear, labels = _fit_baselines(problem, items, votes, reference)
         seconds["linear"] = clock() - started
-        known = problem.category[problem.train_items]
-        if len(np.unique(known[known >= 0])) >= 2:
-            started = clock()
-            labels = fit_human_labels(votes, problem.category[items], problem.n_categories, reference)
-            seconds["human_labels"] = clock() - started
     return FittedMethods(reference, mixtures, linear, labels, seconds)
+
+
+def learn_blend(problem: EccProblem, options: EccOptions, choice: Choice) -> FloatArray:
+    """Weights of the blend, in the order of FittedMethods.blend_components: the study's own, from the same fits."""
+    train = problem.train_items
+    is_calibration = problem.fold[train] == CALIBRATION_FOLD
+    early = fit_methods(problem, train[~is_calibration], options, choice, for_calibration=True)
+    items = train[is_calibration]
+    logits = _logits_by_text(problem, early, items, evaluation_pairs(problem.votes.restricted_to(items)))
+    return fit_blend(np.column_stack([logits[name] for name in early.blend_components]))
+
+
+def fit_baselines(problem: EccProblem) -> FittedMethods:
+    """The methods without a mixture alone, on all training items."""
+    train = problem.train_items
+    votes = problem.votes.restricted_to(train)
+    reference = fit_global(votes)
+    linear, labels = _fit_baselines(problem, train, votes, reference)
+    return FittedMethods(reference, {}, linear, labels)
+
+
+def _fit_baselines(
+    problem: EccProblem, items: IntArray, votes: Votes, reference: FloatArray
+) -> tuple[LinearFit, LabelFit | None]:
+    linear = fit_linear(votes, problem.vectors[items])
+    known = problem.category[problem.train_items]
+    if len(np.unique(known[known >= 0])) < 2:
+        return linear, None
+    return linear, fit_human_labels(votes, problem.category[items], problem.n_categories, reference)
 
 
 def place_all(problem: EccProblem, fit: EccFit) -> FloatArray:

@@ -69,10 +69,11 @@ def clusters_sentence(
 
 def no_text_sentence(*, n_clusters: int, gain: GainFigure, control: GainFigure) -> str:
     """Where items have no text: clusters of comparisons alone, placed by a probe."""
+    compared = "worse than" if gain.gain < 0 else "better than"
     return (
         f"Items have no text, so clusters come from comparisons alone and a new item can only be placed by a probe: "
-        f"{n_clusters} clusters then gain {percent(gain)} over one ranking; a rule without clusters, on the same "
-        f"pairs, {percent(control)}."
+        f"{n_clusters} clusters then predict {compared} one ranking, {percent(gain)}; a rule without clusters, on the "
+        f"same pairs: {percent(control)}."
     )
 
 
@@ -138,6 +139,37 @@ def routing_sentence(
             "measures nothing."
         )
     return sentence
+
+
+def policies_sentence(
+    *,
+    informative_random: float,
+    informative_eig: float,
+    random_all: float,
+    eig_all: float,
+    fixed_all: float,
+    random_disjoint: float,
+    eig_disjoint: float,
+    fixed_disjoint: float,
+) -> str:
+    """What choosing the pair to ask is worth, ties allowed."""
+    return (
+        f"Asking the most informative pair first makes the gain {_points(eig_all)}, one pair for all items "
+        f"{_points(fixed_all)}, a random pair {_points(random_all)}; on pairs sharing no model with what was asked: "
+        f"{_points(eig_disjoint)}, {_points(fixed_disjoint)} and {_points(random_disjoint)}. "
+        f"{100 * informative_eig:.0f} % of the most informative pairs differ, {100 * informative_random:.0f} % of "
+        "random ones."
+    )
+
+
+def sensitivity_sentence(
+    *, method: str, n_draws: int, mean_all: float, sd_all: float, mean_disjoint: float, sd_disjoint: float
+) -> str:
+    """How far the probe's figures move with its draw."""
+    return (
+        f"Over {n_draws} draws of the probe {method} gains {_points(mean_all)} on average (sd {sd_all:.1f}); on pairs "
+        f"sharing no model with the probe {_points(mean_disjoint)} (sd {sd_disjoint:.1f})."
+    )
 
 
 def cold_start_sentence(
