@@ -59,7 +59,7 @@ class ArmStates(NamedTuple):
     items : (n_arms, n_items) the order drawn; its first counts[arm] entries are answered
     batch : (n_arms, 4) frozen for the batch: lam, residual ratio, score variance, uniform share
     pairs : (n_arms, 6) moments of (score, prediction held before the score was seen)
-    sums : (n_arms, 5) of scores, unseen predictions, weights, weighted thetas, thetas
+    sums : (n_arms, 6) of scores, unseen predictions, weights, weighted thetas, thetas, draws whose lam was not 0
     unseen : (n_arms, 5) sums over U of S, S^2, p, p^2, S p: what only a replay knows, for oracle variances
     share_memory : (n_shares + 2,) draws so far, second moments by uniform share, weighted residuals
     spread_tree, count_tree : (n_arms, n_items + 1) Fenwick trees for active draws, else empty
@@ -106,7 +106,7 @@ def new_states(scores: FloatArray, items: OrderArray, predictor: Predictor | Non
         fitted_at=np.zeros(n_arms, dtype=np.int64),
         batch=np.tile(np.array([0.0, 1.0, 0.25, 1.0]), (n_arms, 1)),
         pairs=np.zeros((n_arms, 6)),
-        sums=np.zeros((n_arms, 5)),
+        sums=np.zeros((n_arms, 6)),
         unseen=np.zeros((n_arms, 5)),
         share_memory=np.zeros(len(UNIFORM_SHARES) + 2),
         spread_tree=np.zeros(tree_shape),
@@ -270,6 +270,7 @@ def absorb(
         states.sums[arm, 2] += weight
         states.sums[arm, 3] += weight * theta
     states.sums[arm, 4] += theta
+    states.sums[arm, 5] += lam > 0.0
     states.sums[arm, 0] += score
     states.sums[arm, 1] = states.sums[arm, 1] - prediction if m > 1 else 0.0
     states.unseen[arm, 0] -= score
@@ -298,6 +299,9 @@ def estimate_of(states: ArmStates, arm: int, kind: int) -> float:
         return (states.sums[arm, 0] + states.sums[arm, 1]) / n_items
     if kind == AVERAGED_STEPS:
         return states.sums[arm, 4] / count
+    if states.sums[arm, 5] == 0.0:
+        # The weighted mean is the sample mean then; said exactly, equal arms stay equal and ties are ties.
+        return states.sums[arm, 0] / count
     return states.sums[arm, 3] / states.sums[arm, 2]
 
 

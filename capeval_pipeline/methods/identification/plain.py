@@ -308,6 +308,9 @@ class PlainArm:
             return exact + sum(self.predictions[item] for item in self.unseen()) / self.n
         if kind == "averaged_steps":
             return exact if len(self.items) == self.n else sum(self.thetas) / len(self.thetas)
+        if len(self.items) < self.n and all(step.control_weight == 0 for step in self.steps):
+            # The combination is the sample mean then; said exactly, so that ties stay ties.
+            return sum(self.scores) / len(self.scores)
         return combine(self.thetas, self.ratios, self.n, exact)
 
 
