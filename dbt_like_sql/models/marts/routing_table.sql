@@ -79,24 +79,49 @@ weights as (
 
 ),
 
-cluster_means as (
+compared_models as (
+
+    select distinct
+        benchmark_id,
+        model_id
+    from strengths
+
+),
+
+-- sums in units of 1e-15: whole numbers add up to the same in any order, and ordering tens of millions of rows is slow
+cluster_totals as (
 
     select
         weights.benchmark_id,
         weights.cluster_id,
         item_scores.model_id,
-        sum(weights.responsibility * item_scores.quality order by weights.item_id)
-        / sum(weights.responsibility order by weights.item_id) as mean_quality,
-        sum(weights.responsibility * item_scores.cost_usd order by weights.item_id)
-        / sum(
-            case when item_scores.cost_usd is not null then weights.responsibility end order by weights.item_id
-        ) as mean_cost_usd
-    from weights
-    inner join item_scores
+        sum((1e15 * weights.responsibility)::hugeint) as responsibility,
+        sum((1e15 * weights.responsibility * item_scores.quality)::hugeint) as quality,
+        sum((1e15 * weights.responsibility)::hugeint) filter (where item_scores.cost_usd is not null)
+            as responsibility_with_cost,
+        sum((1e15 * weights.responsibility * item_scores.cost_usd)::hugeint) as cost_usd
+    from item_scores
+    inner join compared_models
         on
-            weights.benchmark_id = item_scores.benchmark_id
-            and weights.item_id = item_scores.item_id
+            item_scores.benchmark_id = compared_models.benchmark_id
+            and item_scores.model_id = compared_models.model_id
+    inner join weights
+        on
+            item_scores.benchmark_id = weights.benchmark_id
+            and item_scores.item_id = weights.item_id
     group by weights.benchmark_id, weights.cluster_id, item_scores.model_id
+
+),
+
+cluster_means as (
+
+    select
+        benchmark_id,
+        cluster_id,
+        model_id,
+        quality / responsibility as mean_quality,
+        cost_usd / responsibility_with_cost as mean_cost_usd
+    from cluster_totals
 
 ),
 
