@@ -12,7 +12,7 @@ from capeval_pipeline.methods.ecc.votes import Votes
 
 N_FOLDS = 5
 FOLD_DIGITS = slice(16, 32)
-"""Hex digits of split_key that place a training item in a fold; train against test is decided by the leading ones."""
+"""Hex digits of split_key that place an item in a fold; train against test is decided by the leading 15."""
 
 
 def encode_votes(comparisons: pd.DataFrame, items: Sequence[str], models: Sequence[str]) -> Votes:
@@ -46,10 +46,11 @@ def encode_votes(comparisons: pd.DataFrame, items: Sequence[str], models: Sequen
 
 @dataclass(frozen=True)
 class Splits:
-    """is_test : (n_items,); fold : (n_items,) 0 … 4 for training items, -1 for test items."""
+    """is_test : (n_items,); fold : (n_items,) 0 … 4; key_order : (n_items,) positions in the order of their keys."""
 
     is_test: npt.NDArray[np.bool_]
     fold: npt.NDArray[np.int64]
+    key_order: npt.NDArray[np.int64]
 
 
 def encode_splits(item_splits: pd.DataFrame, items: Sequence[str]) -> Splits:
@@ -60,7 +61,9 @@ def encode_splits(item_splits: pd.DataFrame, items: Sequence[str]) -> Splits:
     is_test = (item_splits["split"] == "test").to_numpy(dtype=bool)[position]
     keys = item_splits["split_key"].to_numpy(dtype=object)[position]
     fold = np.array([int(str(k)[FOLD_DIGITS], 16) % N_FOLDS for k in keys], dtype=np.int64)
-    return Splits(is_test=is_test, fold=np.where(is_test, -1, fold))
+    # Equal texts have equal keys: their ids decide.
+    key_order = np.lexsort((np.arange(len(items)), np.asarray([str(k) for k in keys])))
+    return Splits(is_test=is_test, fold=fold, key_order=key_order.astype(np.int64))
 
 
 @dataclass(frozen=True)

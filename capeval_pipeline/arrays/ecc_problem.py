@@ -24,6 +24,7 @@ class LabelledProblem:
     items, models, categories : in text order
     prompts : of the items, "" where there is none; text : (n_items,) equal numbers for equal prompts
     quality, cost : (n_items, n_models), NaN where missing
+    key_order : (n_items,) items in the order of their split keys
     n_dropped_all_tied, n_dropped_one_pair : items without votes
     n_models_left_out : models with scores or judgments that clusters do not show
     """
@@ -36,6 +37,7 @@ class LabelledProblem:
     text: npt.NDArray[np.int64]
     quality: npt.NDArray[np.float64]
     cost: npt.NDArray[np.float64]
+    key_order: npt.NDArray[np.int64]
     n_dropped_all_tied: int
     n_dropped_one_pair: int
     n_models_left_out: int
@@ -89,6 +91,7 @@ def encode_ecc_problem(
         text=text.astype(np.int64),
         quality=quality,
         cost=encode_score_matrix(item_scores, "cost_usd", items=item_ids, models=models).values,
+        key_order=splits.key_order,
         n_dropped_all_tied=int((~has_votes & (n_pairs != 1)).sum()),
         n_dropped_one_pair=int((~has_votes & (n_pairs == 1)).sum()),
         n_models_left_out=len((known | compared) - set(models)),

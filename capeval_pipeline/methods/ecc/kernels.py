@@ -135,14 +135,18 @@ def update_responsibilities(
         for k in range(1, n_clusters):
             top = max(top, logits[q, k])
         total = 0.0
+        # One exponential a cell: KL(old || new) = sum old (log old - logit) + log-sum-exp needs no logarithm of new.
         for k in range(n_clusters):
-            total += np.exp(logits[q, k] - top)
+            old = responsibilities[q, k]
+            if old > 0.0:
+                total_divergence += old * (log_responsibilities[q, k] - logits[q, k])
+            share = np.exp(logits[q, k] - top)
+            responsibilities[q, k] = share
+            total += share
         log_sum = top + np.log(total)
         total_log_sum += log_sum
+        total_divergence += log_sum
         for k in range(n_clusters):
-            new = logits[q, k] - log_sum
-            if responsibilities[q, k] > 0.0:
-                total_divergence += responsibilities[q, k] * (log_responsibilities[q, k] - new)
-            log_responsibilities[q, k] = new
-            responsibilities[q, k] = np.exp(new)
+            responsibilities[q, k] /= total
+            log_responsibilities[q, k] = logits[q, k] - log_sum
     return total_log_sum, total_divergence

@@ -43,7 +43,7 @@ class EccProblem:
 
     votes : of all n_items items; items with fewer than two non-tied pairs have none
     embeddings : (n_items, n_dimensions), None without any text
-    is_test : (n_items,); fold : (n_items,) 0 to 4, read for training items only
+    is_test : (n_items,); fold : (n_items,) 0 to 4, read of training items only
     category : (n_items,) position of the category, -1 where none; n_categories may be 0
     """
 
@@ -85,6 +85,8 @@ class EccOptions:
     n_resamples: int = 1000
     cluster_counts: tuple[int, ...] = CLUSTER_COUNTS
     ridges: tuple[float, ...] = RIDGES
+    n_restarts: int | None = None
+    """Starts of ecc_shrunk; by default as many as it takes to find planted clusters."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +137,22 @@ def run_ecc_study(
     problem: EccProblem,
     options: EccOptions,
     *,
+    choice: Choice | None = None,
     map_cells: Map = map,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> EccStudy:
     """Fit, calibrate and evaluate every method that applies.
 
+    choice : settings of `ecc_shrunk`; by default the held-out choice is made
+
     Without embeddings only `comp_only` applies and only probes place an item. Categories need at least two among the
     training items.
     """
     train, test = problem.train_items, problem.test_items
-    choice = None
     has_text = problem.embeddings is not None
-    if has_text and not options.is_paper:
+    if options.is_paper or not has_text:
+        choice = None
+    elif choice is None:
         choice = choose_settings(
             problem.votes.restricted_to(train),
             problem.vectors[train],
@@ -248,7 +254,7 @@ def fit_methods(
             temperature=options.temperature,
             ridge=choice.ridge,
             prior=reference,
-            n_restarts=n_restarts_for(choice.n_clusters),
+            n_restarts=options.n_restarts or n_restarts_for(choice.n_clusters),
             seed=options.seed,
         )
         seconds["ecc_shrunk"] = clock() - started

@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 
 from capeval_pipeline.errors import StageSkipped
-from capeval_pipeline.orchestration.assets.capability_uses import probe_policies, probe_sensitivity, routing
+from capeval_pipeline.orchestration.assets.capability_uses import (
+    cold_start,
+    out_of_domain,
+    probe_policies,
+    probe_sensitivity,
+    routing,
+)
 from capeval_pipeline.orchestration.capability_inputs import ECC_INPUTS, describe_clusters, load_problem, options_of
 from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, stage_asset
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
@@ -372,5 +378,14 @@ def _ecc_numbers(loaded: "LabelledProblem", study: "EccStudy") -> dict[str, floa
     return numbers
 
 
-CAPABILITY_STEPS = (strengths, item_embeddings, ecc, routing, probe_policies, probe_sensitivity)
+CAPABILITY_STEPS = (
+    strengths,
+    item_embeddings,
+    ecc,
+    routing,
+    probe_policies,
+    probe_sensitivity,
+    cold_start,
+    out_of_domain,
+)
 """Steps of the stage."""

@@ -337,3 +337,160 @@ def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult
         tables={"estimates.probe_sensitivity": frame},
         verdicts=[Verdict("probe_sensitivity", sentence, "estimates.probe_sensitivity")],
     )
+
+
+@stage_asset(
+    stage=STAGE,
+    tables=["estimates.cold_start_evaluation"],
+    inputs=PUBLISHED,
+    question="cold_start",
+    code_version="1",
+    is_long=True,
+)
+def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
+    """Each model held out in turn (at most 30) and learnt anew from 25 to 200 comparisons, beside a rule without clusters.
+
+    The figure to quote is the gain on unseen pairs: elsewhere the old models' votes have already decided the item.
+    """
+    import hashlib
+
+    from capeval_pipeline.methods.ecc.cold_start import ColdStartJob, evaluate_cold_start
+    from capeval_pipeline.reporting.verdicts.capabilities import cold_start_sentence
+
+    published = load_published(part, settings)
+    loaded, choice = published.loaded, published.choice
+    if choice is None:
+        raise StageSkipped("the paper's preset has no ecc_shrunk")
+    if np.isnan(loaded.quality).all():
+        raise StageSkipped("judgments without scores do not say how a new model would be judged")
+    if len(loaded.models) < 4:
+        raise StageSkipped(f"{len(loaded.models)} models; holding one out takes four")
+    keys = [
+        hashlib.md5(f"{settings.seed}\x1f{part.benchmark_id}\x1f{model}".encode()).hexdigest()
+        for model in loaded.models
+    ]
+    held_out = sorted(np.argsort(np.array(keys))[:30].tolist())
+    jobs = [
+        ColdStartJob(
+            problem=loaded.problem,
+            quality=loaded.quality,
+            key_order=loaded.key_order,
+            held_out=model,
+            n_clusters=choice.n_clusters,
+            ridge=choice.ridge,
+            embedding_weight=choice.embedding_weight,
+            temperature=published.temperature,
+            seed=settings.seed,
+        )
+        for model in held_out
+    ]
+    with part.executor() as pool:
+        found = list(pool.map(evaluate_cold_start, jobs))
+    frame = pd.DataFrame(
+        [
+            {
+                "held_out_model_id": loaded.models[job.held_out],
+                "method": row.method,
+                "pull_budget": row.pull_budget,
+                "gain_percent": row.gain_percent,
+                "gain_percent_unseen": row.gain_percent_unseen,
+                "n_calls": row.n_calls,
+                "rank_error": row.rank_error,
+            }
+            for job, rows in zip(jobs, found, strict=True)
+            for row in rows
+        ]
+    )
+    if frame.empty:
+        raise StageSkipped("no model has 25 comparisons that do not tie on training items")
+    budgets = frame["pull_budget"].unique().tolist()
+    budget = 100 if 100 in budgets else max(budgets)
+    at_budget = frame[frame["pull_budget"] == budget]
+    means = at_budget.groupby("method")[["gain_percent", "gain_percent_unseen"]].mean()
+    sentence = cold_start_sentence(
+        pull_budget=budget,
+        n_held_out=int(at_budget["held_out_model_id"].nunique()),
+        hierarchical=float(means.loc["hierarchical", "gain_percent"]),
+        hierarchical_unseen=float(means.loc["hierarchical", "gain_percent_unseen"]),
+        authors=float(means.loc["authors_like", "gain_percent"]),
+        control=float(means.loc["carry_over_control", "gain_percent"]),
+    )
+    return StageResult(
+        tables={"estimates.cold_start_evaluation": frame},
+        verdicts=[Verdict("cold_start", sentence, "estimates.cold_start_evaluation")],
+    )
+
+
+FEWEST_ITEMS_OF_A_DOMAIN = 100
+MOST_DOMAINS = 20
+PAPER_CLUSTER_COUNTS = (10, 30, 100)
+
+
+@stage_asset(
+    stage=STAGE,
+    tables=["estimates.ood_evaluation"],
+    inputs=PUBLISHED,
+    question="out_of_domain",
+    code_version="1",
+    is_long=True,
+)
+def out_of_domain(part: Part, settings: CapabilitiesSettings) -> StageResult:
+    """Each large category left out of all fits and then predicted: what clusters say about a domain they never saw.
+
+    Settings of `ecc_shrunk` are those chosen on the whole benchmark.
+    """
+    from dataclasses import replace
+
+    from capeval_pipeline.methods.ecc.out_of_domain import DomainJob, leave_domain_out
+    from capeval_pipeline.reporting.verdicts.capabilities import out_of_domain_sentence
+
+    published = load_published(part, settings)
+    problem, categories = published.loaded.problem, published.loaded.categories
+    kept = problem.votes.voted_items
+    sizes = np.bincount(problem.category[kept][problem.category[kept] >= 0], minlength=problem.n_categories)
+    largest = np.argsort(-sizes, kind="stable")[:MOST_DOMAINS]
+    domains = [int(c) for c in largest if sizes[c] >= FEWEST_ITEMS_OF_A_DOMAIN and sizes[c] <= len(kept) - 100]
+    if len(domains) < 2:
+        raise StageSkipped(f"{len(domains)} categories have {FEWEST_ITEMS_OF_A_DOMAIN} items on which models differ")
+    options = replace(options_of(settings), n_restarts=3)
+    counts = PAPER_CLUSTER_COUNTS if options.is_paper else (options.n_clusters,)
+    jobs = [
+        DomainJob(problem, domain, replace(options, n_clusters=count), published.choice)
+        for domain in domains
+        for count in counts
+    ]
+    with part.executor() as pool:
+        found = list(pool.map(leave_domain_out, jobs))
+    rows = {}
+    for job, results in zip(jobs, found, strict=True):
+        for (method, inference, subset), (n_clusters, gain) in results.items():
+            name = categories[job.domain]
+            # The same row for every number of clusters where a method has none.
+            rows[name, method, n_clusters, inference, subset] = {
+                "test_categories": name,
+                "method": method,
+                "n_clusters": n_clusters,
+                "inference": inference,
+                "pair_subset": subset,
+                "n_pairs": gain.n_pairs,
+                "nll": gain.nll,
+                "nll_global": gain.nll_global,
+                "gain_percent": gain.gain_percent,
+                "gain_lower": gain.lower,
+                "gain_upper": gain.upper,
+            }
+    frame = pd.DataFrame(list(rows.values())).astype({"n_clusters": "Int64"})
+    method = "ecc" if options.is_paper else "ecc_shrunk"
+    own = frame[(frame["method"] == method) & (frame["inference"] == "emb") & (frame["pair_subset"] == "all")]
+    worst = own.loc[own["gain_percent"].idxmin()]
+    sentence = out_of_domain_sentence(
+        method=method,
+        n_domains=len(domains),
+        mean=float(own["gain_percent"].mean()),
+        worst_category=str(worst["test_categories"]),
+        worst=float(worst["gain_percent"]),
+    )
+    return StageResult(
+        tables={"estimates.ood_evaluation": frame},
+        verdicts=[Verdict("out_of_domain", sentence, "estimates.ood_evaluation")],
+    )

@@ -190,6 +190,14 @@ def cold_start_sentence(
     )
 
 
+def out_of_domain_sentence(*, method: str, n_domains: int, mean: float, worst_category: str, worst: float) -> str:
+    """What clusters say about categories they never saw; negative gains are said as they are."""
+    return (
+        f"On categories left out of the fit, each of {n_domains} in turn, {method} gains {_points(mean)} over one "
+        f"ranking on average before any answer is seen; least on {worst_category}: {_points(worst)}."
+    )
+
+
 def _points(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1f} %"
 
