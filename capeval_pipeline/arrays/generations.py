@@ -107,9 +107,9 @@ def _who_takes_part(
     for index, model in enumerate(models):
         reasons = []
         if lacks_cost[index]:
-            reasons.append(f"no cost on {without_cost[index]:.0%} of its items")
+            reasons.append(f"no cost on {100 * without_cost[index]:.0f} % of its items")
         if lacks_draws[index]:
-            reasons.append(f"fewer than 2 draws on {with_one_draw[index]:.0%} of its items")
+            reasons.append(f"fewer than 2 draws on {100 * with_one_draw[index]:.0f} % of its items")
         if reasons:
             left_out.append(f"{model}: {', '.join(reasons)}")
     return ~(lacks_cost | lacks_draws), has_costs, has_several, left_out

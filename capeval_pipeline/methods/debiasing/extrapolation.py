@@ -31,6 +31,8 @@ def extrapolation_fitted(problem: OracleProblem) -> OracleEstimate:
 def jackknife(problem: OracleProblem) -> OracleEstimate:
     """G·O(G) − (G−1)·O(G−1), that is a decay with exponent 1."""
     n_generations = problem.draws.n_generations
+    if n_generations < 2:
+        raise ValueError("the jackknife needs two draws a cell")
     items = n_generations * problem.curve_items[:, -1] - (n_generations - 1) * problem.curve_items[:, -2]
     return mean_of_items(items, "the bias decays as one over the number of draws")
 

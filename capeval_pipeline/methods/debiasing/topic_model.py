@@ -19,7 +19,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 DIFFICULTIES: FloatArray = np.linspace(-5.0, 5.0, 13)
-CONCENTRATIONS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e4)
+# The last stands for cells without noise of their own: at 1e4 a Beta still has a standard deviation of .005, which the
+# best of 12 equal models turns into a bias of .006.
+CONCENTRATIONS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
 _APTITUDE_VARIANCE = 1.2**2  # of a model's topics around its mean aptitude
 _LEAST_ITERATIONS, _MOST_ITERATIONS = 40, 100
 _RISE_PER_ITEM = 1e-3
@@ -223,7 +225,23 @@ def _improve_aptitude(
         gradient = (right_by_class - total_by_class * mean).sum(axis=2) - (aptitude - centre) / _APTITUDE_VARIANCE
         curvature = (total_by_class * mean * (1.0 - mean)).sum(axis=2) + 1.0 / _APTITUDE_VARIANCE
         aptitude = np.clip(aptitude + np.clip(gradient / curvature, -1.0, 1.0), -8.0, 8.0)
-    return aptitude
+    return _shrink_models(aptitude, (total_by_class * mean * (1.0 - mean)).sum(axis=(1, 2)))
+
+
+def _shrink_models(aptitude: FloatArray, information: FloatArray) -> FloatArray:
+    """Pull the models' mean aptitudes together by as much as they would scatter by chance.
+
+    information : (n_models,) Fisher information of a shift of all of a model's aptitudes. Without this the best of L
+    equal models stands out by chance in every class, and the simulated truth is too high: by .011 in planted worlds
+    of equal means (1000 items, 12 models, 5 draws).
+    """
+    if len(aptitude) < 3:
+        return aptitude
+    centre = aptitude.mean(axis=1)
+    noise = 1.0 / np.maximum(information, 1e-12)
+    signal = max(float(centre.var(ddof=1) - noise.mean()), 0.0)
+    weight = signal / (signal + noise)
+    return np.asarray(aptitude + ((weight - 1.0) * (centre - centre.mean()))[:, None])
 
 
 def _start_aptitude(right: FloatArray, total: FloatArray, n_topics: int, rng: np.random.Generator) -> FloatArray:

@@ -45,8 +45,8 @@ def judge(
     if ceiling_share >= CEILING_LIMIT:
         return Verdict(
             "bracket_only",
-            f"on {ceiling_share:.1%} of the items some model is right in all {n_generations} draws "
-            f"({CEILING_LIMIT:.0%} or more)",
+            f"on {100 * ceiling_share:.1f} % of the items some model is right in all {n_generations} draws "
+            f"({100 * CEILING_LIMIT:.0f} % or more)",
         )
     low, high = RATIO_LIMITS
     if math.isnan(bracket_ratio):

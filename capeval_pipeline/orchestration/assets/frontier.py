@@ -313,7 +313,8 @@ def _verdicts(
         answers.append(("frontier_router", [_router_sentence(analysis, routers)], FRONTIER_HEADLINES))
     else:
         answers.append(("frontier", [_oracle_sentence(oracle, problem), left_out], ORACLE_ESTIMATES))
-    if oracle.has_forecast:
+    # In the blind zone the forecast is far too low, so it is only quoted where the model may be.
+    if oracle.has_forecast and oracle.verdict.kind == "point":
         needed = sentences.draws_sentence(
             needed=oracle.generations_needed,
             n_generations=problem.draws.n_generations,
