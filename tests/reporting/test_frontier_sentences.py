@@ -1,0 +1,93 @@
+"""Sentences of the frontier: the number first, its limits, and the control it is read against."""
+
+import math
+
+from capeval_pipeline.reporting.verdicts.frontier import (
+    draws_sentence,
+    frontier_sentence,
+    left_out_sentence,
+    oracle_sentence,
+    router_sentence,
+    saving_sentence,
+)
+
+FIGURES = {
+    "best_model": "lab/m",
+    "best_quality": 0.8,
+    "best_cost": 0.0388,
+    "value": 0.9,
+    "lower": 0.85,
+    "upper": 0.95,
+    "naive": 0.93,
+    "constant": 0.8,
+}
+
+
+def test_a_point_comes_with_limits_reduction_and_what_naive_would_say():
+    sentence = frontier_sentence(verdict="point", reason="", **FIGURES)
+    assert sentence == (
+        "At the cost of lab/m ($0.0388 per item, 80.0 % right) the best possible choice of model per item would be "
+        "right 90.0 % (85.0 %–95.0 %); that is 50 % fewer errors. The naive figure, 93.0 %, is 3.0 points too high; "
+        "the best mix without looking at the item reaches 80.0 %."
+    )
+
+
+def test_a_refusal_gives_the_bracket_and_the_reason_but_no_figure():
+    sentence = frontier_sentence(verdict="bracket_only", reason="50 items, fewer than 100", **FIGURES)
+    assert sentence.startswith("Between 85.0 % and 95.0 %")
+    assert "no single figure: 50 items" in sentence
+    assert "90.0 %" not in sentence
+
+
+def test_one_draw_a_cell_gives_an_upper_bound_and_what_would_help():
+    sentence = frontier_sentence(verdict="upper_bound_only", reason="", **FIGURES)
+    assert sentence.startswith("At most 95.0 %")
+    assert "Two draws per cell or more would give a bracket." in sentence
+
+
+def test_without_costs_the_sentence_says_so():
+    sentence = oracle_sentence(
+        verdict="point", reason="", value=0.9, lower=0.85, upper=0.95, naive=0.93, best_quality=0.8
+    )
+    assert sentence.endswith("No costs are known, so no frontier is drawn.")
+
+
+def saving(lower, upper):
+    return saving_sentence(
+        best_model="m", best_quality=0.8, best_cost=0.04, saving=0.9, saving_lower=lower, saving_upper=upper
+    )
+
+
+def test_a_saving_is_a_figure_only_where_its_limits_are_near():
+    assert (
+        saving(0.85, 0.94)
+        == "The quality of m (80.0 %) could be had for $0.00400 instead of $0.0400 per item (90.0 % less)."
+    )
+    assert "between $0.000400 and a cost that is not determined" in (saving(math.nan, 0.99) or "")
+    assert "between $0.000400 and $0.0200" in (saving(0.5, 0.99) or "")
+
+
+def test_nothing_is_said_of_an_unknown_saving():
+    assert (
+        saving_sentence(
+            best_model="m", best_quality=0.8, best_cost=0.04, saving=math.nan, saving_lower=0.1, saving_upper=0.2
+        )
+        is None
+    )
+
+
+def test_draws_needed_beyond_the_table_are_said_in_words():
+    assert draws_sentence(needed=None, n_generations=5, target_bias=0.01).startswith("More than 100 draws")
+    assert draws_sentence(needed=15, n_generations=5, target_bias=0.01).startswith("At least 15 draws")
+
+
+def test_only_the_first_three_left_out_are_named():
+    assert left_out_sentence([], 4) is None
+    sentence = left_out_sentence([f"m{i}: no cost on 100 % of its items" for i in range(5)], 4)
+    assert sentence is not None and "and 2 more" in sentence and "among 4 models" in sentence
+
+
+def test_a_router_is_measured_against_the_oracle():
+    assert router_sentence(share_of_gain=math.nan, share_by_category=0.6) is None
+    sentence = router_sentence(share_of_gain=0.42, share_by_category=0.6)
+    assert sentence is not None and "42.0 % of the oracle's gain" in sentence and "60.0 %" in sentence
