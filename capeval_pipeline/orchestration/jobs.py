@@ -5,7 +5,6 @@ from typing import Any
 import dagster as dg
 
 from capeval_pipeline.orchestration.assets.partition_state import GATE
-from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key
 
 REFRESH_JOB = "refresh_benchmark"
@@ -20,7 +19,6 @@ def jobs() -> list[Any]:
         dg.define_asset_job(
             REFRESH_JOB,
             selection=refreshed | dg.AssetSelection.assets(asset_key(GATE)),
-            partitions_def=BENCHMARKS,
             description="Everything of one benchmark, from its files to its estimates.",
         ),
         dg.define_asset_job(

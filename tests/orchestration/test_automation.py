@@ -4,15 +4,12 @@ A tick of the automation sensor is evaluated against an instance in which materi
 report them; what it requests is reported in turn, until a tick requests nothing.
 """
 
-from pathlib import Path
-
 import dagster as dg
 import pytest
 
 from capeval_pipeline.definitions import build_definitions
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import mart_keys
-from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key
 from capeval_pipeline.settings import Settings
@@ -63,11 +60,13 @@ class Ticks:
         raise AssertionError("the graph never settles")
 
 
-@pytest.fixture
-def ticks(tmp_path: Path):
-    with dg.DagsterInstance.ephemeral(tempdir=str(tmp_path)) as instance:
+@pytest.fixture(scope="module")
+def ticks(tmp_path_factory):
+    """Two benchmarks, everything made; a tick costs seconds, so the tests share one instance and leave it settled."""
+    folder = tmp_path_factory.mktemp("automation")
+    with dg.DagsterInstance.ephemeral(tempdir=str(folder)) as instance:
         instance.add_dynamic_partitions(BENCHMARKS.name, ["arc", "desk"])
-        found = Ticks(instance, build_definitions(Settings(data=tmp_path)))
+        found = Ticks(instance, build_definitions(Settings(data=folder)))
         found.requested()
         for partition in ("arc", "desk"):
             for key in RAW:
@@ -76,57 +75,34 @@ def ticks(tmp_path: Path):
         yield found
 
 
-def test_new_files_of_one_benchmark_move_that_benchmark_and_the_fan_in_alone(ticks):
+@pytest.mark.xdist_group("automation")
+def test_the_same_content_again_moves_nothing(ticks):
+    """The same files read again, and a step in the middle made again by hand with the same outcome."""
+    for key in RAW:
+        ticks.materialize(key, "arc")
+    ticks.materialize("intermediate.item_scores", "arc")
+    assert ticks.requested() == set()
+
+
+@pytest.mark.xdist_group("automation")
+def test_new_files_move_their_benchmark_and_then_the_marts_once(ticks):
+    """Everything of the benchmark in one tick, but not the long evaluations; the marts only after its gate.
+
+    A step that is asked for although its own inputs kept their content finds that out by itself and reuses what is
+    there; a fan-in that listened to every table would run at the first one that moved and again afterwards.
+    """
     for key in RAW:
         ticks.materialize(key, "arc", f"{key} with a new model")
     ticks.version_of = lambda key, partition: f"new {key} {partition}"
-    made = ticks.settle()
-    assert {partition for _, partition in made} == {"arc", None}
-    assert {key for key, partition in made if partition == "arc"} == FOLLOWING
-    assert {key for key, partition in made if partition is None} >= set(mart_keys(build_graph().project))
-
-
-def test_the_same_content_again_moves_nothing(ticks):
-    for key in RAW:
-        ticks.materialize(key, "arc")
-    assert ticks.settle() == set()
-
-
-def test_a_step_made_again_with_the_same_content_moves_nothing_downstream(ticks):
-    ticks.materialize("intermediate.item_scores", "arc")
-    assert ticks.settle() == set()
-
-
-def test_a_change_that_ends_in_the_same_table_stops_there(ticks):
-    """New bytes in raw, the same scores: what only reads the scores is left alone."""
-    ticks.materialize("raw.files", "arc", "another file, same answers")
-    for key in ("raw.generations",):
-        ticks.materialize(key, "arc", "other costs")
-    made = ticks.settle()
-    assert ("staging.stg_generations", "arc") in made
-    assert ("intermediate.comparisons", "arc") not in made
-
-
-def test_the_marts_wait_for_the_gate_and_run_once(ticks):
-    """A fan-in that listened to every table would be asked for at the first one that moved, and again afterwards."""
-    for key in RAW:
-        ticks.materialize(key, "arc", f"{key} again")
-    ticks.version_of = lambda key, partition: f"newer {key} {partition}"
-    n_requests = 0
-    for _ in range(40):
-        requested = ticks.requested()
-        if not requested:
-            break
-        n_requests += ("marts.leaderboard", None) in requested
-        if ("marts.leaderboard", None) in requested:
-            assert (GATE, "arc") not in requested or len({p for _, p in requested}) > 1
-        for key, partition in sorted(requested, key=str):
-            ticks.materialize(key, partition)
-    assert n_requests == 1
-
-
-def test_long_evaluations_never_run_by_themselves(ticks):
-    for key in RAW:
-        ticks.materialize(key, "arc", f"{key} once more")
-    ticks.version_of = lambda key, partition: f"newest {key} {partition}"
-    assert not {key for key, _ in ticks.settle()} & LONG
+    first = ticks.requested()
+    assert {partition for _, partition in first} == {"arc"}
+    assert {key for key, _ in first} == FOLLOWING
+    assert not {key for key, _ in first} & LONG
+    for key, partition in first:
+        ticks.materialize(key, partition)
+    second = ticks.requested()
+    assert {partition for _, partition in second} == {None}
+    assert {key for key, _ in second} >= set(mart_keys(build_graph().project))
+    for key, partition in second:
+        ticks.materialize(key, partition)
+    assert not {key for key, _ in ticks.settle()} & set(mart_keys(build_graph().project))
