@@ -1,0 +1,115 @@
+"""The stage `studies`: what the frontier's estimators do on planted worlds. No benchmark takes part; made on demand."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
+from capeval_pipeline.orchestration.stages import OWNERS
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.storage.conformity import conform
+from capeval_pipeline.storage.tables import TABLES
+
+STUDY_SEED = 20260626
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table of `studies`, the function that makes its rows, and the version of that code."""
+
+    table: str
+    make: Callable[[], pd.DataFrame]
+    code_version: str
+
+
+def _bias_decay() -> pd.DataFrame:
+    from capeval_pipeline.methods.debiasing.studies import study_bias_decay
+
+    return pd.DataFrame([vars(row) for row in study_bias_decay(seed=STUDY_SEED)])
+
+
+def _debiaser_comparison() -> pd.DataFrame:
+    from capeval_pipeline.methods.debiasing.studies import study_debiasers
+
+    return pd.DataFrame([vars(row) for row in study_debiasers(seed=STUDY_SEED)])
+
+
+def _topic_entropy() -> pd.DataFrame:
+    from capeval_pipeline.methods.debiasing.studies import study_topic_entropy
+
+    return pd.DataFrame([vars(row) for row in study_topic_entropy(seed=STUDY_SEED)])
+
+
+FRONTIER_STUDIES: tuple[Study, ...] = (
+    Study("studies.oracle_bias_decay", _bias_decay, "1"),
+    Study("studies.debiaser_comparison", _debiaser_comparison, "1"),
+    Study("studies.topic_entropy", _topic_entropy, "1"),
+)
+
+
+def build_studies(studies: Sequence[Study] = FRONTIER_STUDIES) -> list[dg.AssetsDefinition]:
+    """An unpartitioned asset for each study; a study is made again only where its code or contract changed."""
+    return [_build(study) for study in studies]
+
+
+def _build(study: Study) -> dg.AssetsDefinition:
+    table = TABLES[study.table]
+    code_version = f"{study.code_version}-{values_hash({'contract': str(table.arrow_schema)})[:8]}"
+
+    @dg.multi_asset(
+        name=study.table.replace(".", "_"),
+        specs=[
+            dg.AssetSpec(
+                asset_key(study.table),
+                group_name="studies",
+                description=table.description,
+                code_version=code_version,
+                owners=OWNERS,
+                kinds={"python", "deltalake", "numba"},
+                metadata={"table": study.table, "grain": ", ".join(table.grain)},
+            )
+        ],
+        required_resource_keys={"workspace"},
+        can_subset=False,
+    )
+    def materialize(context: dg.AssetExecutionContext) -> Any:
+        return _materialize(context, study, code_version)
+
+    return materialize
+
+
+def _materialize(context: dg.AssetExecutionContext, study: Study, code_version: str) -> dg.MaterializeResult[Any]:
+    from threadpoolctl import threadpool_limits
+
+    workspace: Workspace = context.resources.workspace
+    made = latest_records(context.instance, [study.table]).get((study.table, None))
+    if made is not None and made.is_made_of({}, code_version, "", {}) and workspace.lake.has_table(study.table):
+        return _result(workspace, study, made, is_reused=True)
+    with threadpool_limits(limits=1):
+        frame = study.make()
+    written = workspace.lake.write(study.table, None, conform(TABLES[study.table], frame, None))
+    record = VersionRecord(
+        data_version=written.data_version,
+        code_version=code_version,
+        inputs={},
+        configured="",
+        n_rows=written.n_rows,
+        delta_version=written.delta_version,
+    )
+    return _result(workspace, study, record, is_reused=False)
+
+
+def _result(workspace: Workspace, study: Study, record: VersionRecord, *, is_reused: bool) -> dg.MaterializeResult[Any]:
+    return dg.MaterializeResult(
+        asset_key=asset_key(study.table),
+        data_version=dg.DataVersion(record.data_version),
+        metadata={
+            **record.metadata(),
+            "dagster/row_count": record.n_rows,
+            "dagster/uri": workspace.lake.uri(study.table),
+            "reused": is_reused,
+        },
+    )
