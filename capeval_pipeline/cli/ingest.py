@@ -139,8 +139,8 @@ def _print(batch: "Batch", *, as_json: bool) -> None:
     else:
         rows = [
             (
-                report.path, report.format, ", ".join(report.benchmark_ids), report.status, report.n_read, report.n_kept,
-                report.n_rejected, report.n_duplicate, _doubts(report),
+                report.path, report.format, ", ".join(report.benchmark_ids), report.status, report.n_read,
+                report.n_kept, report.n_rejected, report.n_duplicate, _doubts(report),
             )
             for report in batch.reports
             if report.status != "companion"

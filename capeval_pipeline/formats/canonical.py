@@ -102,7 +102,9 @@ def _layout(path: Path, stem: str) -> TableLayout:
     missing = sorted(_NEEDED.get(stem, {"item_id"}) - set(layout.columns))
     if missing:
         raise refusal(
-            path, "columns_missing", f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
+            path,
+            "columns_missing",
+            f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
             ", ".join(sorted(_NEEDED.get(stem, {"item_id"}))),
         )
     return layout
@@ -111,7 +113,7 @@ def _layout(path: Path, stem: str) -> TableLayout:
 def _read_items(path: Path, options: ReadOptions) -> _Items:
     layout = _layout(path, "items")
     wanted = [name for name in ("item_id", "prompt", "category", "embedding") if name in layout.columns]
-    parts = [batch for batch in batches(path, layout, wanted, options.limits)]
+    parts = list(batches(path, layout, wanted, options.limits))
     for batch in parts:
         if batch.faults:
             fault = batch.faults[0]
@@ -140,8 +142,11 @@ def _refuse_contradictions(path: Path, ids: pa.Array, hashes: pa.Array) -> None:
     repeated = texts.filter(pc.greater(texts.column("text_count_distinct"), 1)).column("item").to_pylist()
     if repeated:
         raise refusal(
-            path, "duplicate_item", f"item_id {shown(min(repeated))} has two texts ({len(repeated)} such ids)",
-            "one text an id", where=f"key {min(repeated)}",
+            path,
+            "duplicate_item",
+            f"item_id {shown(min(repeated))} has two texts ({len(repeated)} such ids)",
+            "one text an id",
+            where=f"key {min(repeated)}",
         )
 
 
@@ -149,9 +154,11 @@ def _vectors(path: Path, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     values = cells.plain(column)
     if pa.types.is_string(values.type):
         try:
-            return pa.array([None if text in (None, "") else json.loads(text) for text in values.to_pylist()], pa.list_(pa.float64()))
+            lists = [None if text in (None, "") else json.loads(text) for text in values.to_pylist()]
+            return pa.array(lists, pa.list_(pa.float64()))
         except (ValueError, RecursionError, pa.ArrowException) as error:
-            raise refusal(path, "bad_row", "an embedding is no list of numbers", "a list of numbers", where="column embedding") from error
+            found, expected = "an embedding is no list of numbers", "a list of numbers"
+            raise refusal(path, "bad_row", found, expected, where="column embedding") from error
     try:
         return values.cast(pa.list_(pa.float64()))
     except pa.ArrowException as error:
@@ -207,7 +214,9 @@ def _placed(chunk: Chunk, items: _Items | None, item_rows: pa.Table | None, file
                         refused.add(row["record"])
                         where = place_format.format(row["place"])
                         text = message(
-                            file.name, where.removeprefix(f"{file.name} "), f"item_id is {shown(row['item'])}",
+                            file.name,
+                            where.removeprefix(f"{file.name} "),
+                            f"item_id is {shown(row['item'])}",
                             "an item listed in items.*",
                         )
                         notes.append((row["record"], "rejected", where, "item_unknown", text))
@@ -248,7 +257,8 @@ def _pair_chunk(
         notes.append((start + number, "rejected", layout.place_format.format(fault.place), fault.reason, fault.message))
     start += len(batch.faults)
     keys = {name: cells.as_keys(batch.columns[name]) for name in ("item_id", "model_a", "model_b")}
-    outcome = cells.mapped(cells.as_keys(batch.columns["winner"]), lambda word: OUTCOMES.get(word.strip()), pa.float64())
+    winners = cells.as_keys(batch.columns["winner"])
+    outcome = cells.mapped(winners, lambda word: OUTCOMES.get(word.strip()), pa.float64())
     has_keys = pc.and_(pc.and_(keys["item_id"].is_valid(), keys["model_a"].is_valid()), keys["model_b"].is_valid())
     model_a, model_b = (cells.plain(keys[name]) for name in ("model_a", "model_b"))
     differs = pc.not_equal(pc.utf8_trim_whitespace(model_a), pc.utf8_trim_whitespace(model_b)).fill_null(True)
@@ -259,7 +269,8 @@ def _pair_chunk(
         if not has_keys[int(index)].as_py():
             reason, found, expected = "key_missing", "item_id, model_a or model_b is empty", "names"
         elif not differs[int(index)].as_py():
-            reason, found, expected = "self_comparison", f"{shown(model_a[int(index)].as_py())} against itself", "two models"
+            found = f"{shown(model_a[int(index)].as_py())} against itself"
+            reason, expected = "self_comparison", "two models"
         elif winner in (None, ""):
             reason, found, expected = "no_verdict", "winner is empty", "a, b or tie"
         else:

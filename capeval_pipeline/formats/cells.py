@@ -82,6 +82,11 @@ def _is_text(type_: pa.DataType) -> bool:
     return pa.types.is_string(type_) or pa.types.is_large_string(type_)
 
 
+def _is_number(type_: pa.DataType) -> bool:
+    kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(is_kind(type_) for is_kind in kinds)
+
+
 def value_type(array: pa.Array | pa.ChunkedArray) -> pa.DataType:
     """Type of the values, looking through a dictionary."""
     return array.type.value_type if pa.types.is_dictionary(array.type) else array.type
@@ -135,7 +140,7 @@ def as_scores(
     rule : how text is read.
     """
     type_ = value_type(array)
-    if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+    if _is_number(type_):
         numbers = plain(array)
         values = pc.cast(numbers, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         codes = np.full(len(values), OK, np.int8)

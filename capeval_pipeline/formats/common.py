@@ -81,12 +81,19 @@ class _Counted:
             block = self._stream.read(size)
         except EOFError as error:
             raise refusal(
-                self._path, "truncated", f"ends after {self.n_bytes} inflated bytes inside the compressed stream",
-                "a whole file", "Copy it again.",
+                self._path,
+                "truncated",
+                f"ends after {self.n_bytes} inflated bytes inside the compressed stream",
+                "a whole file",
+                "Copy it again.",
             ) from error
         except (zlib.error, gzip.BadGzipFile, pa.ArrowInvalid, OSError) as error:
             raise refusal(
-                self._path, "archive_damaged", f"cannot be inflated ({error})", "a whole compressed file", "Copy it again."
+                self._path,
+                "archive_damaged",
+                f"cannot be inflated ({error})",
+                "a whole compressed file",
+                "Copy it again.",
             ) from error
         self.n_bytes += len(block)
         if self._n_packed is not None:
@@ -97,12 +104,17 @@ class _Counted:
         limits = self._limits
         if n_bytes > limits.inflated_bytes:
             raise refusal(
-                self._path, "archive_limit", f"inflates to more than {limits.inflated_bytes} bytes",
-                "at most the limit `inflated_bytes`", "Split the file.",
+                self._path,
+                "archive_limit",
+                f"inflates to more than {limits.inflated_bytes} bytes",
+                "at most the limit `inflated_bytes`",
+                "Split the file.",
             )
         if n_bytes > limits.ratio_free_bytes and n_bytes > limits.inflation_ratio * max(n_packed, 1):
             raise refusal(
-                self._path, "archive_limit", f"inflates {n_packed} bytes to more than {n_bytes}",
+                self._path,
+                "archive_limit",
+                f"inflates {n_packed} bytes to more than {n_bytes}",
                 f"at most {limits.inflation_ratio} : 1 (limit `inflation_ratio`)",
             )
 
@@ -229,7 +241,9 @@ def utf8_blocks(stream: _Counted, path: Path) -> Iterator[bytes]:
             block = stream.read()
         yield decoder.decode(b"", final=True).encode()
     except UnicodeDecodeError as error:
-        raise refusal(path, "bad_encoding", f"is UTF-16 with a fault ({error.reason})", "text", "Save as UTF-8.") from error
+        raise refusal(
+            path, "bad_encoding", f"is UTF-16 with a fault ({error.reason})", "text", "Save as UTF-8."
+        ) from error
 
 
 def numbered_lines(blocks: Iterator[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
@@ -324,7 +338,9 @@ def read_json_document(path: Path, limits: Limits) -> Any:
             n_bytes += len(block)
             if n_bytes > limits.document_bytes:
                 raise refusal(
-                    path, "file_too_large", f"one JSON document of more than {limits.document_bytes} bytes",
+                    path,
+                    "file_too_large",
+                    f"one JSON document of more than {limits.document_bytes} bytes",
                     "at most the limit `document_bytes`",
                 )
     raw = b"".join(parts)
@@ -340,7 +356,10 @@ def read_json_document(path: Path, limits: Limits) -> Any:
     except JsonFault as fault:
         if fault.reason == "bad_json" and _is_cut(text):
             raise refusal(
-                path, "truncated", f"ends at byte {len(raw)} inside an unfinished JSON value", "a whole file",
+                path,
+                "truncated",
+                f"ends at byte {len(raw)} inside an unfinished JSON value",
+                "a whole file",
                 "Copy it again.",
             ) from fault
         raise refusal(path, fault.reason, str(fault), "one JSON document") from fault
@@ -379,7 +398,7 @@ def document_hash(document: Any) -> str | None:
 
 
 def check_counts(file: str, *, n_read: int, n_kept: int, n_rejected: int, n_duplicate: int) -> None:
-    """Raise AssertionError unless read = kept + rejected + duplicate: a record was lost or counted twice by a reader."""
+    """Raise AssertionError unless read = kept + rejected + duplicate: else a record was lost or counted twice."""
     if n_read != n_kept + n_rejected + n_duplicate:
         raise AssertionError(
             f"{file}: {n_read} records read, but {n_kept} kept + {n_rejected} rejected + {n_duplicate} duplicate "

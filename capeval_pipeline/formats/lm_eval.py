@@ -66,7 +66,7 @@ def is_results_file(path: Path) -> bool:
 
 def matches(path: Path) -> float:
     """1 for lines or an array of documents with resps or filtered_resps, else 0."""
-    if path.is_dir() or ".jsonl" not in path.name.lower() and path.suffix.lower() != ".json":
+    if path.is_dir() or (".jsonl" not in path.name.lower() and path.suffix.lower() != ".json"):
         return 0.0
     start = head_of(path).text[:32_000].lstrip()
     has_keys = '"doc_id"' in start and '"doc"' in start and ('"resps"' in start or '"filtered_resps"' in start)
@@ -76,10 +76,7 @@ def matches(path: Path) -> float:
 def companions(path: Path) -> tuple[Path, ...]:
     """The results file of a sample file: the same time stamp, or the one `results.json` of the old layout."""
     named = _SAMPLES.fullmatch(path.name)
-    if named is not None:
-        beside = path.with_name(f"results_{named['time']}.json")
-    else:
-        beside = path.with_name("results.json")
+    beside = path.with_name("results.json" if named is None else f"results_{named['time']}.json")
     return (beside,) if beside.is_file() else ()
 
 
@@ -111,7 +108,10 @@ def read(path: Path, options: ReadOptions) -> Reading:
     model = options.model or run.model
     if not model:
         raise refusal(
-            path, "model_unknown", "no results file of the same run names the model", "model_name or model_args",
+            path,
+            "model_unknown",
+            "no results file of the same run names the model",
+            "model_name or model_args",
             "Put results_<time>.json beside it, or give --model.",
         )
     metric = _main_metric(path, options, run)
@@ -138,7 +138,10 @@ def _main_metric(path: Path, options: ReadOptions, run: _Run) -> str | None:
     found = next((name for name in run.metrics if name.partition(",")[0] == options.metric), None)
     if found is None:
         raise refusal(
-            path, "metric_unknown", f"no metric {shown(options.metric)}", f"one of {one_line(', '.join(run.metrics), 120)}"
+            path,
+            "metric_unknown",
+            f"no metric {shown(options.metric)}",
+            f"one of {one_line(', '.join(run.metrics), 120)}",
         )
     return found
 
@@ -180,7 +183,7 @@ def _run_of(path: Path, results: dict[str, Any] | None) -> _Run:
     )
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -350,12 +353,13 @@ class _Samples:
             keys = [key for key in listed if isinstance(key, str)]
         else:
             keys = [name.partition(",")[0] for name in known]
-            keys = keys or [key for key, value in record.items() if key not in _LINE_KEYS and not isinstance(value, str)]
+            keys = keys or [
+                key for key, value in record.items() if key not in _LINE_KEYS and not isinstance(value, str)
+            ]
         bare = {name for name in known if "," not in name}
-        names = {(key if key in bare or filter_ is None and not known else f"{key},{filter_ or 'none'}"): key for key in keys}
-        if filter_ is not None or known:
-            return names
-        return {key: key for key in keys}
+        if filter_ is None and not known:
+            return {key: key for key in keys}
+        return {(key if key in bare else f"{key},{filter_ or 'none'}"): key for key in keys}
 
     def _verdict(self, place: int, cell: dict[str, Any], code: int, value: float, given: Any) -> None:
         if code == cells.OK and not self._is_inside(value):
@@ -378,7 +382,9 @@ class _Samples:
             by_name = [name for name in self.seen_metrics if name.partition(",")[0] == self.metric]
             listed = one_line(", ".join(self.seen_metrics), 120)
             advice = f"Write it in full: {by_name[0]}." if by_name else ""
-            raise refusal(self.path, "metric_unknown", f"no sample has metric {shown(self.metric)}", f"one of {listed}", advice)
+            raise refusal(
+                self.path, "metric_unknown", f"no sample has metric {shown(self.metric)}", f"one of {listed}", advice
+            )
         claimed = self.run.claimed
         if claimed is not None and len(self.documents) < claimed:
             found = f"{len(self.documents)} documents"

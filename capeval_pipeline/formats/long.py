@@ -64,16 +64,23 @@ def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, forma
     known = [name for name in repeated if name in KEYS or name in OPTIONAL]
     if known:
         raise refusal(
-            path, "duplicate_column", f"column {shown(known[0])} is there twice", "each column once",
-            "Drop or rename one; which is meant is not guessed.", where=f"column {known[0]}",
+            path,
+            "duplicate_column",
+            f"column {shown(known[0])} is there twice",
+            "each column once",
+            "Drop or rename one; which is meant is not guessed.",
+            where=f"column {known[0]}",
         )
     names = _folded(layout)
     needed = [name for name in ("item_id", "model", "score") if not (name == "model" and options.model)]
     missing = [name for name in needed if name not in names]
     if missing:
         raise refusal(
-            path, "columns_missing", f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
-            "item_id, model, score", "Rename the columns" + ("; or give --model." if "model" in missing else "."),
+            path,
+            "columns_missing",
+            f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
+            "item_id, model, score",
+            "Rename the columns" + ("; or give --model." if "model" in missing else "."),
         )
     present = {name: names[name] for name in (*sorted(KEYS), *OPTIONAL) if name in names}
     metric = options.metric
@@ -81,7 +88,9 @@ def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, forma
     first = next(stream, None)
     if metric is None and "metric" in present:
         metric = _first_metric(first)
-    created = None if "created_at" not in present or first is None else cells.latest_time(first.columns[present["created_at"]])
+    created = None
+    if "created_at" in present and first is not None:
+        created = cells.latest_time(first.columns[present["created_at"]])
     facts = FileFacts(format=format_name, main_metric=metric, created=created)
     reader = _LongRows(path, layout, options, present, metric)
     return Reading(facts, reader.chunks(first, stream))
@@ -271,9 +280,10 @@ class _LongRows:
         return record, where, reason, message(self.path.name, where, found, expected, advice)
 
     def _amounts(self, batch: Batch) -> dict[str, pa.Array]:
-        """Costs, times and tokens; 0 tokens beside nothing else known are unknown."""
+        """Costs, times and tokens; what is no number is unknown."""
         found: dict[str, pa.Array] = {}
-        for target, name in (("cost_reported_usd", "cost_usd"), ("judge_cost_usd", "judge_cost_usd"), ("latency_s", "latency_s")):
+        amounts = {"cost_reported_usd": "cost_usd", "judge_cost_usd": "judge_cost_usd", "latency_s": "latency_s"}
+        for target, name in amounts.items():
             column = self.column(batch, name)
             if column is not None:
                 found[target] = cells.as_numbers(column)

@@ -196,8 +196,6 @@ def chunk_of(
     )
 
 
-
-
 Note = tuple[int | None, str, str, str, str]
 """A rejection while it is made: record (None: of the file), severity, location, reason, message."""
 

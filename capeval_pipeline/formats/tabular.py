@@ -129,7 +129,7 @@ def _csv_layout(text: str) -> TableLayout | None:
     try:
         rows = csv.reader(io.StringIO(text), delimiter=separator)
         names = next((row for row in rows if row), None)
-        sample = []
+        sample: list[tuple[str, ...]] = []
         for row in rows:
             if row and len(sample) < 200:
                 sample.append(tuple(row))
@@ -170,7 +170,9 @@ def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limi
         n_bad += len(batch.faults)
         if n_bad >= limits.n_bad_rows and n_bad > n_good:
             fault = refusal(
-                path, "too_many_bad_rows", f"{n_bad} of {n_good + n_bad} rows are broken; the first: "
+                path,
+                "too_many_bad_rows",
+                f"{n_bad} of {n_good + n_bad} rows are broken; the first: "
                 f"{shown(batch.faults[0].message) if batch.faults else ''}",
                 f"fewer than {limits.n_bad_rows} (limit `n_bad_rows`) or under half",
             )
@@ -211,7 +213,10 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
                 yield Batch(columns, places, ())
     except (pa.ArrowException, OSError) as error:
         raise refusal(
-            path, "truncated", f"is no whole Parquet file ({error}) after row {place - 1}", "a whole file",
+            path,
+            "truncated",
+            f"is no whole Parquet file ({error}) after row {place - 1}",
+            "a whole file",
             "Copy or export it again.",
         ) from error
 
@@ -313,8 +318,11 @@ def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits:
             except csv.Error as error:
                 if str(error) == "unexpected end of data":
                     raise refusal(
-                        path, "truncated", f"ends inside the quoted field that begins on line {place}",
-                        "a closing quote", "Copy it again.",
+                        path,
+                        "truncated",
+                        f"ends inside the quoted field that begins on line {place}",
+                        "a closing quote",
+                        "Copy it again.",
                     ) from error
                 if is_header_due:
                     raise refusal(path, "bad_row", f"the header cannot be read ({error})", "a row of names") from error

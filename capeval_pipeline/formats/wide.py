@@ -1,4 +1,4 @@
-"""`wide`: items down, models across; a cell is a score. Also RouterBench (`<m>`, `<m>|total_cost`, `<m>|model_response`).
+"""`wide`: items down, models across; a cell is a score. Also RouterBench (`<m>`, `<m>|total_cost`).
 
 A record is a cell that is not missing. The table is looked at whole before anything of it is kept, because what makes
 it unusable (two columns that may be one model, a row of averages) shows only then.
@@ -92,7 +92,7 @@ def _roles(layout: TableLayout) -> _Roles:
 
 
 def matches(path: Path) -> float:
-    """0.8 for RouterBench columns, 0.4 for a table with an item and a column of scores, 0.3 if no column names an item."""
+    """0.8 for RouterBench columns, 0.4 for items and a column of scores, 0.3 if no column names an item."""
     layout = None if path.is_dir() else table_layout(path)
     if layout is None or layout.kind == "jsonl" or not layout.columns:
         return 0.0
@@ -126,10 +126,14 @@ def read(path: Path, options: ReadOptions) -> Reading:
     roles = _roles(layout)
     if roles.item is None and roles.prompt is None:
         raise refusal(
-            path, "columns_missing", f"no column names an item among {one_line(', '.join(layout.columns), 100)}",
-            "a column item_id (or a prompt); the order of rows is no identity", "Add a column item_id.",
+            path,
+            "columns_missing",
+            f"no column names an item among {one_line(', '.join(layout.columns), 100)}",
+            "a column item_id (or a prompt); the order of rows is no identity",
+            "Add a column item_id.",
         )
-    wanted = [name for name in (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values()) if name]
+    named = (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values())
+    wanted = [name for name in named if name]
     parts = list(batches(path, layout, wanted, options.limits))
     return Reading(FileFacts(format="wide"), _Wide(path, layout, roles, options, parts).chunks())
 
@@ -140,7 +144,10 @@ def _refuse_columns(path: Path, layout: TableLayout) -> None:
     repeated = repeated_columns(layout.columns)
     if repeated:
         raise refusal(
-            path, "duplicate_column", f"columns there twice: {one_line(', '.join(repeated), 120)}", "each column once",
+            path,
+            "duplicate_column",
+            f"columns there twice: {one_line(', '.join(repeated), 120)}",
+            "each column once",
             where=f"column {repeated[0]}",
         )
     alike = defaultdict(list)
@@ -150,8 +157,12 @@ def _refuse_columns(path: Path, layout: TableLayout) -> None:
     groups = [" = ".join(group) for group in alike.values() if len(group) > 1]
     if groups:
         raise refusal(
-            path, "look_alike_columns", f"columns that differ only in case, / _ - or blanks: {one_line('; '.join(groups), 120)}",
-            "names that differ", "Rename or drop one.", where=f"column {groups[0].split(' = ')[0]}",
+            path,
+            "look_alike_columns",
+            f"columns that differ only in case or signs: {one_line('; '.join(groups), 120)}",
+            "names that differ",
+            "Rename or drop one.",
+            where=f"column {groups[0].split(' = ')[0]}",
         )
 
 
@@ -257,8 +268,12 @@ class _Wide:
         if summaries:
             place, item = summaries[0]
             raise refusal(
-                self.path, "summary_row", f"a row is called {shown(item)} ({len(summaries)} such rows)", "items only",
-                "Delete the row.", where=self.layout.place_format.format(place),
+                self.path,
+                "summary_row",
+                f"a row is called {shown(item)} ({len(summaries)} such rows)",
+                "items only",
+                "Delete the row.",
+                where=self.layout.place_format.format(place),
             )
         rows: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
         for index, key in enumerate(keys):
@@ -268,9 +283,14 @@ class _Wide:
             if len(indices) > 1 and key != (None, None) and self._contradict(indices)
         ]  # fmt: skip
         if contradicting:
+            listed = one_line(", ".join(map(str, contradicting)), 120)
             raise refusal(
-                self.path, "duplicate_item", f"items with two different rows: {one_line(', '.join(map(str, contradicting)), 120)}",
-                "one row an item", "Keep one of them.", where=f"key {contradicting[0]}"[:60],
+                self.path,
+                "duplicate_item",
+                f"items with two different rows: {listed}",
+                "one row an item",
+                "Keep one of them.",
+                where=f"key {contradicting[0]}"[:60],
             )
 
     def _contradict(self, indices: list[int]) -> bool:
@@ -287,7 +307,9 @@ class _Wide:
         said = np.flatnonzero(codes != cells.UNSCORED)
         items = [self.items[span][index] for index in said]
         hashes = [self.hashes[span][index] for index in said]
-        has_key = np.array([item is not None or text is not None for item, text in zip(items, hashes, strict=True)], bool)
+        has_key = np.array(
+            [item is not None or text is not None for item, text in zip(items, hashes, strict=True)], bool
+        )
         notes: list[Note] = []
         low, high = self.score_range
         for number, index in enumerate(said):
@@ -301,7 +323,9 @@ class _Wide:
                 reason, found = cells.REASON[int(codes[index])], f"score is {shown(value)}"
                 expected = f"a number from {low:g} to {high:g}"
                 advice = "Declare score_range in benchmark.yml." if reason == "score_out_of_range" else ""
-            notes.append((start + number, "rejected", where, reason, message(self.path.name, where, found, expected, advice)))
+            notes.append(
+                (start + number, "rejected", where, reason, message(self.path.name, where, found, expected, advice))
+            )
         n_said = len(said)
         is_ok = codes[said] == cells.OK
         columns = {
@@ -329,5 +353,3 @@ def unwrapped(text: str) -> str:
         return text
     is_texts = isinstance(value, list) and value and all(isinstance(part, str) for part in value)
     return "\n".join(value) if is_texts else text
-
-

@@ -7,7 +7,7 @@ with a manifest, so that reading and committing may happen in different processe
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +123,10 @@ def load_change(folder: Path, benchmark_id: str) -> Change:
 def ledger_of(files: pa.Table) -> list[LedgerRow]:
     """Files that count, from readings.files of any number of benchmarks."""
     return [
-        LedgerRow(
-            row["benchmark_id"], row["file_id"], row["path"], row["reading_key"], row["status"], row["n_read"], row["format"]
-        )
+        LedgerRow(**{column.name: row[column.name] for column in fields(LedgerRow)})
         for row in files.to_pylist()
         if row["replaced_by_file_id"] is None
-    ]  # fmt: skip
+    ]
 
 
 def read_batch(

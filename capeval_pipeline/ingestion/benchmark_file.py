@@ -123,7 +123,7 @@ def _range(path: Path, value: Any) -> tuple[float, float]:
     """Lowest and highest score; null leaves a side open."""
     is_pair = isinstance(value, list) and len(value) == 2
     is_numeric = is_pair and all(
-        side is None or isinstance(side, int | float) and not isinstance(side, bool) and not math.isnan(side)
+        side is None or (isinstance(side, int | float) and not isinstance(side, bool) and not math.isnan(side))
         for side in value
     )
     low, high = (value[0], value[1]) if is_numeric else (0, 0)
@@ -208,8 +208,11 @@ def _price(path: Path, model: Any, entry: Any) -> dict[str, Any]:
                 continue
             near = get_close_matches(name, PRICE_KEYS, 1, 0.5)
             raise _invalid(
-                path, f"unknown key {shown(name)}", f"one of {', '.join(PRICE_KEYS)}",
-                f"Did you mean {near[0]}?" if near else "", key=model,
+                path,
+                f"unknown key {shown(name)}",
+                f"one of {', '.join(PRICE_KEYS)}",
+                f"Did you mean {near[0]}?" if near else "",
+                key=model,
             )
         value = entry[key]
         if name in ("from", "to"):

@@ -13,10 +13,11 @@ MISMATCH = 0.01
 MIN_CONSTANT_ROWS = 5
 CLASSES = ("input", "output", "cache_read", "cache_write")
 
+_PARTS = " + ".join(
+    f"coalesce({name}_tokens, 0) * if(coalesce({name}_tokens, 0) = 0, 0, price_{name})" for name in CLASSES
+)
 _RECOMPUTED = f"""case when price_model is not null and input_tokens is not null and output_tokens is not null
-    then (
-        {" + ".join(f"coalesce({name}_tokens, 0) * if(coalesce({name}_tokens, 0) = 0, 0, price_{name})" for name in CLASSES)}
-    ) / 1e6 end"""
+    then ({_PARTS}) / 1e6 end"""
 _IS_FREE = f"(cost_reported_usd = 0 and (zero_is_real or {_RECOMPUTED} = 0))"
 _COST = f"""case
     when cost_reported_usd > 0 or coalesce({_IS_FREE}, false) then cost_reported_usd else {_RECOMPUTED} end"""
@@ -75,17 +76,26 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
         where answers.status <> 'invalid'"""
     )
     has_prices = bool(facts["prices"])
+    differs = f"abs(recomputed - cost_reported_usd) > {MISMATCH} * cost_reported_usd"
     conditions = {
         "cost_negative": ("cost_reported_usd < 0", "a negative cost", "0 or more; it counts as not reported"),
-        "cost_zero": (f"cost_reported_usd = 0 and not coalesce({_IS_FREE}, false)", "a cost of 0",
-                      "a price, or zero_cost: real; it counts as unknown"),
+        "cost_zero": (
+            f"cost_reported_usd = 0 and not coalesce({_IS_FREE}, false)",
+            "a cost of 0",
+            "a price, or zero_cost: real; it counts as unknown",
+        ),
         "cost_cached": ("is_cached", "an answer from a cache", "its own call; cost and latency are unknown"),
-        "cost_mismatch": (f"cost_reported_usd > 0 and abs(recomputed - cost_reported_usd) > {MISMATCH} * cost_reported_usd",
-                          "a cost that differs from tokens times price", "at most 1 % between them; the reported one counts"),
-    }  # fmt: skip
+        "cost_mismatch": (
+            f"cost_reported_usd > 0 and {differs}",
+            "a cost that differs from tokens times price",
+            "at most 1 % between them; the reported one counts",
+        ),
+    }
     if has_prices:
         conditions["price_missing"] = (
-            "price_model is null and input_tokens is not null", "tokens but no price", "a row of the price table"
+            "price_model is null and input_tokens is not null",
+            "tokens but no price",
+            "a row of the price table",
         )
     found = []
     for reason, (condition, what, expected) in conditions.items():

@@ -10,7 +10,9 @@ from capeval_pipeline.formats.tabular import table_layout
 UNDECIDED = 0.1
 AGGREGATE_BELOW = 0.4
 MODEL_COLUMNS = frozenset({"model", "models", "model_name", "model_id", "name", "system", "llm"})
-TOTAL_COLUMNS = frozenset({"score", "accuracy", "acc", "rating", "elo", "win_rate", "mean", "average", "overall", "total"})
+TOTAL_COLUMNS = frozenset(
+    {"score", "accuracy", "acc", "rating", "elo", "win_rate", "mean", "average", "overall", "total"}
+)
 ITEM_COLUMNS = wide.ID_NAMES | set(wide.PROMPT_NAMES)
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
@@ -31,11 +33,18 @@ def detect(path: Path, wanted: str | None = None) -> str:
         raise fault
     if confidences[best] == 0:
         raise unknown_format(path)
-    rivals = [name for name in ranked[1:] if confidences[name] >= confidences[best] - UNDECIDED and confidences[name] > 0]
-    is_table_pair = {best, *rivals} <= {"long", "wide"}  # asked in this order: a long table is never meant as a wide one
+    rivals = [
+        name for name in ranked[1:] if confidences[name] >= confidences[best] - UNDECIDED and confidences[name] > 0
+    ]
+    is_table_pair = {best, *rivals} <= {
+        "long",
+        "wide",
+    }  # asked in this order: a long table is never meant as a wide one
     if rivals and not is_table_pair:
         names = ", ".join([best, *rivals])
-        raise refusal(path, "ambiguous_format", f"reads as {names}", "one format", f"Say --format {best} or --format {rivals[0]}.")
+        raise refusal(
+            path, "ambiguous_format", f"reads as {names}", "one format", f"Say --format {best} or --format {rivals[0]}."
+        )
     return best
 
 
@@ -60,7 +69,9 @@ def unknown_format(path: Path) -> FileRefused:
     if suffix in SPREADSHEETS:
         return refusal(path, "unknown_format", "is a spreadsheet", "text or Parquet", "Export the sheet as CSV.")
     if suffix in DATABASES:
-        return refusal(path, "unknown_format", "is a database", "text or Parquet", "Export the table as CSV or Parquet.")
+        return refusal(
+            path, "unknown_format", "is a database", "text or Parquet", "Export the table as CSV or Parquet."
+        )
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
     found = f"holds {seen}"
@@ -105,7 +116,8 @@ def _json_keys(text: str) -> list[str]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         decoder = json.JSONDecoder()
-        keys, position = [], 0
+        keys: list[str] = []
+        position = 0
         while len(keys) < 20 and (position := text.find('"', position)) >= 0:
             try:
                 name, end = decoder.raw_decode(text, position)

@@ -21,7 +21,30 @@ SKIPPED_NAMES = re.compile(
     re.IGNORECASE,
 )
 PASSED_OVER = frozenset(
-    ".md .txt .log .rst .png .jpg .jpeg .gif .svg .pdf .py .ipynb .sh .js .ts .r .toml .cfg .ini .yml .yaml .lock".split()
+    [
+        ".md",
+        ".txt",
+        ".log",
+        ".rst",
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".gif",
+        ".svg",
+        ".pdf",
+        ".py",
+        ".ipynb",
+        ".sh",
+        ".js",
+        ".ts",
+        ".r",
+        ".toml",
+        ".cfg",
+        ".ini",
+        ".yml",
+        ".yaml",
+        ".lock",
+    ]
 )
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib", ".rds", ".rdata")
 PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
@@ -135,16 +158,15 @@ class _Search:
         if (status.st_dev, status.st_ino) in self.seen_folders:
             return
         self.seen_folders.add((status.st_dev, status.st_ino))
-        entries = sorted((entry for entry in os.scandir(folder) if not is_skipped(entry.name)), key=lambda entry: entry.name)
-        paths = [folder / entry.name for entry in entries]
+        paths = [folder / name for name in sorted(os.listdir(folder)) if not is_skipped(name)]
         is_unit = self._is_canonical(folder, paths)
         if is_unit:
             yield self._canonical(folder, root)
         for path in paths:
             if path.is_symlink() and not _leads_inside(path, limit):
-                yield self._refused(path, root, given_name, refusal(
-                    path, "link_refused", "is a link that leads out of the folder given, or nowhere", "a link inside it",
-                ))  # fmt: skip
+                found = "is a link that leads out of the folder given, or nowhere"
+                fault = refusal(path, "link_refused", found, "a link that stays inside")
+                yield self._refused(path, root, given_name, fault)
             elif path.is_dir():
                 inside = self.place.inbox / path.name if folder.absolute() == self.place.inbox.absolute() else root
                 yield from self._folder(path, inside, limit, given_name)
@@ -166,7 +188,8 @@ class _Search:
         declared = self._declared(folder, root)
         refused = next((fault for member in members if (fault := gate(member)) is not None), None)
         if isinstance(declared, FileRefused):
-            declared, refused = NOTHING_DECLARED, declared
+            refused = declared
+            declared = NOTHING_DECLARED
         return Unit(
             path=folder,
             shown_path=self.place.shown(folder),

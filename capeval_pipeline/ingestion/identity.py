@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-
 HASH_DIGITS = 12
 TEXT_DIGITS = 8
 MIN_SHARED_ITEMS = 10
@@ -144,5 +143,3 @@ def _equal_on_shared(values: np.ndarray, has: np.ndarray) -> list[tuple[int, int
                 seen.add(int(row))
                 found.append((int(column), int(row)))
     return found
-
-

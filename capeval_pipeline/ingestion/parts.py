@@ -221,7 +221,8 @@ class Part:
     def _tell_fates(self, connection: Any, name: str, rejected: set[int]) -> list[int]:
         file = Path(self.unit.shown_path).name
         found = connection.execute(
-            "select record, location, first_location, rank, is_conflict, one_value, other_value from fates order by record"
+            """select record, location, first_location, rank, is_conflict, one_value, other_value
+            from fates order by record"""
         ).fetchall()
         gone = []
         conflicts = {record for record, *_, is_conflict, _, _ in found if is_conflict}
@@ -252,7 +253,9 @@ class Part:
         path, target = text_literal(str(self._path(name))), self.folder / "settled.parquet"
         columns = ", ".join(PART_TABLES[name].column_names)
         survivor = {
-            "generations": "* replace (if(is_conflict, 'invalid', status) as status, if(is_conflict, null, score) as score)",
+            "generations": """* replace (
+                if(is_conflict, 'invalid', status) as status, if(is_conflict, null, score) as score
+            )""",
             "metric_values": "* replace (if(is_conflict, null, value) as value)",
             "judgments": "*",
         }[name]
@@ -285,7 +288,7 @@ class Part:
         everything = self.records()
         verdicts = [array for name in ("generations", "judgments") for array in self._records[name]]
         with_verdict, n_rows = np.unique(np.concatenate([*verdicts, np.zeros(0, np.int64)]), return_counts=True)
-        gone = np.array([record for name in ("generations", "judgments") for record in repeated.get(name, [])], np.int64)
+        gone = np.array([*repeated.get("generations", []), *repeated.get("judgments", [])], np.int64)
         gone_records, n_gone = np.unique(gone, return_counts=True)
         positions = np.searchsorted(with_verdict, gone_records)
         duplicate |= set(gone_records[n_gone == n_rows[positions]].tolist())
@@ -364,9 +367,12 @@ class Part:
 
 _SAID = pa.schema(
     [
-        ("item_number", pa.int64()), ("prompt", pa.string()), ("category", pa.string()), ("embedding", pa.list_(pa.float64())),
+        ("item_number", pa.int64()),
+        ("prompt", pa.string()),
+        ("category", pa.string()),
+        ("embedding", pa.list_(pa.float64())),
     ]
-)  # fmt: skip
+)
 
 
 def _codes(array: pa.DictionaryArray, missing: int) -> np.ndarray:

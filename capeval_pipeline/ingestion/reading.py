@@ -36,6 +36,13 @@ READING_VERSION = "1"
 """Raised when readers give other rows for the same bytes: files are then read again."""
 
 
+READER_FAULTS = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError, OSError,
+    pa.ArrowException,
+)  # fmt: skip
+"""What a reader may trip over; a file must not end the batch, whatever is in it."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What was asked for; None is not asked for. benchmark is a name or name@version."""
@@ -70,7 +77,7 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class Staged:
-    """What one unit left in its temporary folder: a folder of Parquet a benchmark. `replaces` are ledger rows that go."""
+    """What one unit left behind: a folder of Parquet a benchmark. `replaces` are ledger rows that go."""
 
     report: UnitReport
     folders: Mapping[str, Path] = field(default_factory=dict)
@@ -97,7 +104,8 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
         report.format = detect(unit.path, request.format)
         parts = _read(unit, request, report, folder)
         if _state(unit) != before:
-            raise refusal(unit.path, "changed_while_reading", "changed while it was read", "a file at rest", "Try again.")
+            found, expected = "changed while it was read", "a file at rest"
+            raise refusal(unit.path, "changed_while_reading", found, expected, "Try again.")
     except FileRefused as fault:
         shutil.rmtree(folder, ignore_errors=True)
         return _refused(unit, request, report, fault, ledger, folder)
@@ -224,8 +232,7 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
                 parts[benchmark_id].add(share)
     except FileRefused:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
-        # pa.ArrowException is a ValueError or one of these; a file must not end the batch, whatever is in it
+    except READER_FAULTS as error:
         found = f"the {report.format} reader cannot follow it ({type(error).__name__}: {shown(str(error))})"
         raise refusal(unit.path, "unknown_format", found, f"the layout of {report.format}") from error
     own = benchmark_id_of(name, version)
@@ -256,7 +263,8 @@ def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> I
         versions = table.column("benchmark_version").cast(pa.string())
         if version is not None:
             versions = pc.fill_null(versions, version)
-        ids[field_] = pc.if_else(versions.is_valid(), pc.binary_join_element_wise(names, versions.fill_null(""), "@"), names)
+        joined = pc.binary_join_element_wise(names, versions.fill_null(""), "@")
+        ids[field_] = pc.if_else(versions.is_valid(), joined, names)
     everything = sorted({value for column in ids.values() for value in pc.unique(column).to_pylist()} | {own})
     for benchmark_id in everything:
         cut = {field_: table.filter(pc.equal(ids[field_], benchmark_id)) for field_, table in tables.items()}
@@ -296,9 +304,8 @@ def _finish(
             elif severity == "warning":
                 report.warnings.append(Remark(location, reason, text))
     report.n_read = n_read
-    check_counts(
-        unit.shown_path, n_read=n_read, n_kept=report.n_kept, n_rejected=report.n_rejected, n_duplicate=report.n_duplicate
-    )
+    counts = {name: getattr(report, name) for name in ("n_kept", "n_rejected", "n_duplicate")}
+    check_counts(unit.shown_path, n_read=n_read, **counts)
     if n_read == 0:
         raise refusal(unit.path, "empty_file", "has no records", "results", "Copy or export it again.")
     for part in parts.values():
@@ -363,4 +370,3 @@ def _benchmark_facts(unit: Unit, request: Request, facts: FileFacts, part: Part)
 
 def _bound(side: float) -> float | None:
     return side if np.isfinite(side) else None
-

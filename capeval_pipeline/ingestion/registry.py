@@ -16,10 +16,15 @@ MAX_MATRIX_CELLS = 200_000_000
 
 _SCHEMA = pa.schema(
     [
-        ("model_id", pa.string()), ("raw_names", pa.list_(pa.string())), ("provider", pa.string()),
-        ("revision", pa.string()), ("quantization", pa.string()), ("look_alike_of", pa.string()), ("settings", pa.string()),
+        ("model_id", pa.string()),
+        ("raw_names", pa.list_(pa.string())),
+        ("provider", pa.string()),
+        ("revision", pa.string()),
+        ("quantization", pa.string()),
+        ("look_alike_of", pa.string()),
+        ("settings", pa.string()),
     ]
-)  # fmt: skip
+)
 
 
 def model_rows(connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -81,10 +86,10 @@ def model_warnings(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str
         settings_of[model_id].add(settings)
     found = []
     for model_id, first in sorted(look_alikes(files_of).items()):
-        text = f"{model_id}: looks like {first}; expected one name a model. Both are kept; `models:` in benchmark.yml joins."
+        text = f"{model_id}: looks like {first}; expected one name a model. `models:` in benchmark.yml joins names."
         found += _for_files(files_of[model_id] | files_of[first], model_id, "look_alike_model", text)
     for first, second in _twins(connection):
-        text = f"{second}: has the same scores as {first} on all shared items; expected different models. Both are kept."
+        text = f"{second}: has the same scores as {first} on all shared items; expected others. Both are kept."
         found += _for_files(files_of[second] | files_of[first], second, "same_vector", text)
     for model_id, settings in sorted(settings_of.items()):
         if len(settings) > 1:
@@ -107,7 +112,8 @@ def _twins(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
     cells = connection.execute(
         "select model_code, item_code, score, generation_id from cells where status = 'ok'"
     ).fetchnumpy()
-    flat = (cells["model_code"].astype(np.int64) - 1) * n_items + cells["item_code"].astype(np.int64) - 1
+    models, items = (np.asarray(cells[name], np.int64) - 1 for name in ("model_code", "item_code"))
+    flat = models * n_items + items
     size = n_models * n_items
     totals = np.bincount(flat, weights=np.asarray(cells["score"], np.float64), minlength=size)
     n_scores = np.bincount(flat, minlength=size)

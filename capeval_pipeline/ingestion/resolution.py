@@ -138,7 +138,7 @@ def _rank_files(connection: duckdb.DuckDBPyConnection) -> None:
 def _identify(connection: duckdb.DuckDBPyConnection) -> None:
     """Numbers of files to ids: declared id, or one id a text where the declared one has several; else the content."""
     connection.execute(
-        f"""create table reused_ids as
+        """create table reused_ids as
         select declared_id from read_items where declared_id is not null and content_hash is not null
         group by declared_id having count(distinct content_hash) > 1"""
     )
@@ -187,7 +187,8 @@ def _renumber_generations(connection: duckdb.DuckDBPyConnection, facts: Mapping[
         from read_generations as rows
         inner join files using (file_id)
         inner join item_codes on item_codes.file_rank = files.file_rank and item_codes.item_number = rows.item_number
-        inner join model_codes on model_codes.file_rank = files.file_rank and model_codes.model_number = rows.model_number"""
+        inner join model_codes
+            on model_codes.file_rank = files.file_rank and model_codes.model_number = rows.model_number"""
     )
     connection.execute(
         """create view values_ as
@@ -198,7 +199,8 @@ def _renumber_generations(connection: duckdb.DuckDBPyConnection, facts: Mapping[
         from read_metric_values as rows
         inner join files using (file_id)
         inner join item_codes on item_codes.file_rank = files.file_rank and item_codes.item_number = rows.item_number
-        inner join model_codes on model_codes.file_rank = files.file_rank and model_codes.model_number = rows.model_number"""
+        inner join model_codes
+            on model_codes.file_rank = files.file_rank and model_codes.model_number = rows.model_number"""
     )
 
 
@@ -223,8 +225,12 @@ def _judge_cells(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]
             row_number() over by_cell as rank,
             first(file_rank) over by_cell as winner_rank,
             first(status) over by_cell as winner_status,
-            {"false" if facts["on_conflict"] == "newest" else '''
-            min(score) filter (where status = 'ok') over cell <> max(score) filter (where status = 'ok') over cell'''}
+            {
+            "false"
+            if facts["on_conflict"] == "newest"
+            else '''
+            min(score) filter (where status = 'ok') over cell <> max(score) filter (where status = 'ok') over cell'''
+        }
                 as has_conflict
         from answers
         inner join (select file_rank, path, written_at from files) as written using (file_rank)
@@ -309,7 +315,8 @@ def _metric_values(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     )
     return connection.sql(
         """select
-            items.item_id, models.model_id, generation_id, metric, if(is_conflict, null, value) as value, is_main, file_id
+            items.item_id, models.model_id, generation_id, metric, if(is_conflict, null, value) as value, is_main,
+            file_id
         from metric_fates
         inner join (select distinct item_code, item_id from item_codes) as items using (item_code)
         inner join (select distinct model_code, model_id from model_codes) as models using (model_code)
@@ -325,8 +332,7 @@ def _judgments(connection: duckdb.DuckDBPyConnection) -> pa.Table:
             files.file_rank, files.path, files.file_id, items.item_id, models_a.model_id as model_a_id,
             models_b.model_id as model_b_id,
             rows.* exclude (benchmark_id, file_id, item_number, model_a_number, model_b_number),
-            row_number() over (partition by items.item_id, models_a.model_id, models_b.model_id, judge_id, position, draw
-                order by files.file_rank, record) as rank,
+            row_number() over (key order by files.file_rank, record) as rank,
             min(outcome) over key <> max(outcome) over key as is_conflict,
             first(files.path) over (key order by files.file_rank, record) as first_path
         from read_judgments as rows

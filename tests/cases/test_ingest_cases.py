@@ -113,9 +113,7 @@ def check_files(expected: dict[str, Any], batch: Batch, case: Path) -> None:
 def check_tables(expected: dict[str, Any], workspace: MemoryWorkspace) -> None:
     generations = workspace.rows("raw.generations")
     items = workspace.rows("raw.items")
-    names = {
-        row["item_id"]: {row["item_id"], row["prompt"], *row["declared_ids"]} for row in items
-    }
+    names = {row["item_id"]: {row["item_id"], row["prompt"], *row["declared_ids"]} for row in items}
     if "generations" in expected:
         assert len(generations) == len(expected["generations"])
         for wanted in expected["generations"]:

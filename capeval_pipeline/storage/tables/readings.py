@@ -40,7 +40,7 @@ READ_FILES = partitioned(
         text("path", "where the file was, relative to the data folder if inside", nullable=False),
         text("format", "format it was read as; NULL if unknown"),
         text("status", "read or refused", nullable=False),
-        text("reading_key", "hash of content, companions, options and reader: equal means nothing to do", nullable=False),
+        text("reading_key", "hash of content, companions, options and reader", nullable=False),
         *required(
             integer("n_read", "records of this benchmark seen in the file", "records"),
             integer("n_kept", "records kept before other files are met", "records"),
