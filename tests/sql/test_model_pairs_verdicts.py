@@ -43,10 +43,10 @@ def test_the_sentence_has_the_leader_first_and_its_interval(tables, pair, better
 def test_open_ranges_have_no_points(tables):
     pair = {"difference": -3.0, "lower": -4.0, "upper": -2.0, "verdict": "b_better"}
     _, words = sentence(tables, pair, benchmark={"score_high": None})
-    assert words == "m7 is ahead of m3 by 3.0 score (2.0 to 4.0) on 1,812 shared items."
+    assert words == "m7 is ahead of m3 by 3 (2 to 4) on 1,812 shared items."
 
 
 def test_without_scores_the_difference_is_of_strengths(tables):
     pair = {"difference": 0.5, "lower": 0.25, "upper": 0.75, "verdict": "a_better"}
     _, words = sentence(tables, pair, has_scores=False)
-    assert words.startswith("m3 is ahead of m7 by 0.5 logit (0.2 to 0.8)")
+    assert words.startswith("m3 is ahead of m7 by 0.50 logits (0.25 to 0.75)")

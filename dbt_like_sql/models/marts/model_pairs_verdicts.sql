@@ -28,10 +28,15 @@ scaled as (
     select
         model_pairs.*,
         case
-            when scored_benchmarks.benchmark_id is null then 'logit'
-            when benchmarks.score_high > benchmarks.score_low then 'points'
-            else 'score'
-        end as unit,
+            when scored_benchmarks.benchmark_id is null then '{:.2f} logits'
+            when benchmarks.score_high > benchmarks.score_low then '{:.1f} points'
+            else '{:.3g}'
+        end as gap_words,
+        case
+            when scored_benchmarks.benchmark_id is null then ' ({:.2f} to {:.2f})'
+            when benchmarks.score_high > benchmarks.score_low then ' ({:.1f} to {:.1f})'
+            else ' ({:.3g} to {:.3g})'
+        end as interval_words,
         case
             when scored_benchmarks.benchmark_id is not null and benchmarks.score_high > benchmarks.score_low then 100
             else 1
@@ -51,8 +56,15 @@ worded as (
         case verdict when 'a_better' then model_a_id when 'b_better' then model_b_id end as better_model_id,
         case when difference < 0 then model_b_id else model_a_id end as leading_model_id,
         case when difference < 0 then model_a_id else model_b_id end as trailing_model_id,
-        case when difference < 0 then -upper else lower end * scale as leading_lower,
-        case when difference < 0 then -lower else upper end * scale as leading_upper
+        format(gap_words, abs(difference) * scale)
+        || coalesce(
+            case
+                when difference < 0 then format(interval_words, -upper * scale, -lower * scale)
+                else format(interval_words, lower * scale, upper * scale)
+            end,
+            ''
+        )
+        || format(' on {:,} shared items.', n_shared_items) as measured
     from scaled
 
 ),
@@ -64,26 +76,8 @@ final as (
         case
             when difference is null then format('{} and {} were never compared.', model_a_id, model_b_id)
             when verdict = 'cannot_tell'
-                then
-                    format(
-                        '{} and {} cannot be told apart: {:.1f} {}{} on {:,} shared items.',
-                        leading_model_id,
-                        trailing_model_id,
-                        abs(difference) * scale,
-                        unit,
-                        coalesce(format(' ({:.1f} to {:.1f})', leading_lower, leading_upper), ''),
-                        n_shared_items
-                    )
-            else
-                format(
-                    '{} is ahead of {} by {:.1f} {}{} on {:,} shared items.',
-                    leading_model_id,
-                    trailing_model_id,
-                    abs(difference) * scale,
-                    unit,
-                    coalesce(format(' ({:.1f} to {:.1f})', leading_lower, leading_upper), ''),
-                    n_shared_items
-                )
+                then format('{} and {} cannot be told apart: {}', leading_model_id, trailing_model_id, measured)
+            else format('{} is ahead of {} by {}', leading_model_id, trailing_model_id, measured)
         end as sentence
     from worded
 
