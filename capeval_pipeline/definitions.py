@@ -4,7 +4,7 @@ import dagster as dg
 
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import build_marts
-from capeval_pipeline.orchestration.automation import scheduled_jobs, schedules, sensors
+from capeval_pipeline.orchestration.automation import automatic_jobs, schedules, sensors
 from capeval_pipeline.orchestration.jobs import jobs
 from capeval_pipeline.orchestration.stages import build_asset
 from capeval_pipeline.orchestration.workspace import Workspace
@@ -20,7 +20,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
 
     definitions = dg.Definitions(
         assets=[*(build_asset(step) for step in graph.steps), build_marts(graph.project, graph.steps)],
-        jobs=[*jobs(), *scheduled_jobs(job)],
+        jobs=[*jobs(), *automatic_jobs(job)],
         sensors=sensors(),
         schedules=schedules(settings),
         executor=dg.in_process_executor,

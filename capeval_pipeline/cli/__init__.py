@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import click
 import typer
 
+from capeval_pipeline.cli.demo import demo
 from capeval_pipeline.cli.ingest import ingest
 from capeval_pipeline.cli.invocation import Invocation
 from capeval_pipeline.cli.run import run
@@ -16,6 +17,7 @@ from capeval_pipeline.cli.status import status
 from capeval_pipeline.errors import CapevalError
 
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
     "ingest": ingest,
     "run": run,
     "status": status,

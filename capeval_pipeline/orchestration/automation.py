@@ -1,32 +1,97 @@
-"""What runs by itself: the automation sensor that follows changes, and the nightly and weekly schedules."""
+"""What runs by itself: the sensors that follow changes and watch the inbox, the nightly and weekly schedules."""
 
+import json
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from capeval_pipeline.orchestration import driver
+from capeval_pipeline.ingestion.inbox import look, settled, taken_by
+from capeval_pipeline.orchestration import driver, intake
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
 
 NIGHTLY, WEEKLY = "nightly_refresh", "weekly_studies"
+INBOX_JOB = "ingest_inbox"
 
 
 def sensors() -> Sequence[Any]:
-    """The automation sensor, running from the start: it follows changed data versions to what they feed."""
+    """Both run from the start: one follows changed data versions to what they feed, one watches the inbox."""
+
+    @dg.sensor(
+        name="inbox",
+        job_name=INBOX_JOB,
+        minimum_interval_seconds=15,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={"workspace"},
+        description="Reads files dropped into inbox/<benchmark>/ once they are whole, each content once.",
+    )
+    def inbox(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        workspace: Workspace = context.resources.workspace
+        return watch_inbox(workspace.settings.inbox, context.cursor, time.time())
+
     return [
+        inbox,
         dg.AutomationConditionSensorDefinition(
             "follow_changes",
             target=dg.AssetSelection.all(),
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=30,
-        )
+        ),
     ]
 
 
-def scheduled_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
-    """Jobs of the schedules: everything stale, and everything stale at full size with the studies.
+def watch_inbox(inbox: Path, cursor: str | None, at: float) -> dg.SensorResult | dg.SkipReason:
+    """One look at the inbox: run requests for what is whole and new, and what to remember until the next look.
+
+    The cursor holds what was seen and what was taken. A file is taken once; one that was refused is not tried again
+    until it changes. `at` is the present time in seconds.
+    """
+    memory = json.loads(cursor) if cursor else {"seen": {}, "taken": {}}
+    before = {name: tuple(signature) for name, signature in memory["seen"].items()}
+    taken = {name: tuple(signature) for name, signature in memory["taken"].items()}
+    now = look(inbox)
+    taken = {name: signature for name, signature in taken.items() if name in now}
+    requests = []
+    for whole in settled(inbox, before, now, taken, at):
+        taken |= taken_by(whole, inbox, now)
+        requests.append(
+            dg.RunRequest(
+                run_key=whole.key,
+                run_config={"ops": {"take_in": {"config": {"paths": [str(path) for path in whole.paths]}}}},
+            )
+        )
+    return dg.SensorResult(run_requests=requests, cursor=json.dumps({"seen": now, "taken": taken}))
+
+
+def inbox_job(job: driver.JobSource) -> dg.JobDefinition:
+    """The job behind the inbox sensor: reads the paths it is given as `capeval ingest` would."""
+
+    @dg.op(
+        name="take_in",
+        required_resource_keys={"workspace"},
+        config_schema={"paths": dg.Field([str], description="Files and folders to read.")},
+    )
+    def take_in(context: dg.OpExecutionContext) -> None:
+        workspace: Workspace = context.resources.workspace
+        paths = [Path(path) for path in context.op_config["paths"] if Path(path).exists()]
+        batch = intake.take_in(workspace, context.instance, job, paths, context.log.info)
+        for report in batch.reports:
+            first = f": {report.rejections[0].message}" if report.rejections else ""
+            context.log.info(f"{report.path}: {report.status}, {report.n_kept} of {report.n_read} kept{first}")
+
+    @dg.job(name=INBOX_JOB, description="Reads files of the inbox into the raw tables of their benchmarks.")
+    def ingest_inbox() -> None:
+        take_in()
+
+    return ingest_inbox
+
+
+def automatic_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
+    """Jobs of the schedules and of the inbox: everything stale, the full size with the studies, reading new files.
 
     job gives the jobs they run by name: those of the definitions that these jobs themselves become a part of.
     """
@@ -47,7 +112,7 @@ def scheduled_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
     def weekly() -> None:
         refresh_at_full_size()
 
-    return [nightly, weekly]
+    return [nightly, weekly, inbox_job(job)]
 
 
 def schedules(settings: Settings) -> Sequence[Any]:

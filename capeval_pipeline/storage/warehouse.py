@@ -131,6 +131,35 @@ def open_published(database: Path, limits: ComputeLimits | None = None) -> duckd
     return connection
 
 
+def previous_leaderboard(database: Path, strengths: Mapping[str, str]) -> pa.Table:
+    """Ranks before the strengths of each benchmark last changed, for `meta.previous_leaderboard`.
+
+    strengths: benchmark_id → data version of estimates.strengths that is about to be published. Where it is the one
+    already published, what stood as previous there stays; else the published ranks become the previous ones.
+    """
+    schema = TABLES["meta.previous_leaderboard"].arrow_schema
+    if not database.exists():
+        return schema.empty_table()
+    rows = []
+    with open_published(database) as connection:
+        published = dict(connection.execute(PUBLISHED_STRENGTHS).fetchall())
+        for query, is_kept in ((KEPT_RANKS, True), (PUBLISHED_RANKS, False)):
+            for row in connection.sql(query).to_arrow_table().to_pylist():
+                version = published.get(row["benchmark_id"])
+                if (strengths.get(row["benchmark_id"]) == version) == is_kept and version is not None:
+                    rows.append({"data_version": version} | row)
+    return pa.Table.from_pylist(sorted(rows, key=lambda row: (row["benchmark_id"], row["model_id"])), schema)
+
+
+PUBLISHED_STRENGTHS = """
+    select benchmark_id, data_version from meta.data_versions where "schema" = 'estimates' and "table" = 'strengths'
+"""
+KEPT_RANKS = "select * from meta.previous_leaderboard"
+PUBLISHED_RANKS = """
+    select benchmark_id, model_id, rank, rank_lower, rank_upper, mean_score from marts.leaderboard
+"""
+
+
 def _create_layers(
     connection: duckdb.DuckDBPyConnection, lake: Lake, schemas: Mapping[str, pa.Schema], extra: Mapping[str, pa.Table]
 ) -> None:

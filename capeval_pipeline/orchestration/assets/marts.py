@@ -18,17 +18,25 @@ from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.storage.conformity import conform
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 from capeval_pipeline.storage.tables import TABLES
-from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, Warehouse, table_schemas
+from capeval_pipeline.storage.warehouse import (
+    UNPUBLISHED_LAYERS,
+    Warehouse,
+    previous_leaderboard,
+    table_schemas,
+)
 
 CLAIMS_CHECK = "claims_hold"
 DATA_VERSIONS = "meta.data_versions"
 PIPELINE_VERSION = "meta.pipeline_version"
-BUILT_HERE = ("marts.", DATA_VERSIONS, PIPELINE_VERSION)
+PREVIOUS_LEADERBOARD = "meta.previous_leaderboard"
+META_KEYS = (DATA_VERSIONS, PIPELINE_VERSION, PREVIOUS_LEADERBOARD)
+BUILT_HERE = ("marts.", *META_KEYS)
+STRENGTHS = "estimates.strengths"
 
 
 def mart_keys(project: SqlProject) -> list[str]:
     """Tables that one build of the warehouse makes."""
-    return [*(model.key for model in project.by_layer["marts"]), DATA_VERSIONS, PIPELINE_VERSION]
+    return [*(model.key for model in project.by_layer["marts"]), *META_KEYS]
 
 
 def build_marts(project: SqlProject, steps: Sequence[StageAsset]) -> dg.AssetsDefinition:
@@ -49,7 +57,7 @@ def build_marts(project: SqlProject, steps: Sequence[StageAsset]) -> dg.AssetsDe
                     owners=OWNERS,
                     kinds={"duckdb"},
                 )
-                for key in (DATA_VERSIONS, PIPELINE_VERSION)
+                for key in META_KEYS
             ),
         ],
         check_specs=[dg.AssetCheckSpec(CLAIMS_CHECK, asset=asset_key(model.key), blocking=True) for model in marts],
@@ -92,7 +100,12 @@ def _publish(
         for key in keys:
             yield _materialized(key, made[key, None], {"reused": True})
         return
-    extra = {DATA_VERSIONS: _data_versions(parts), PIPELINE_VERSION: _pipeline_version()}
+    strengths = {name or "": record.data_version for (key, name), record in parts.items() if key == STRENGTHS}
+    extra = {
+        DATA_VERSIONS: _data_versions(parts),
+        PIPELINE_VERSION: _pipeline_version(),
+        PREVIOUS_LEADERBOARD: previous_leaderboard(settings.database, strengths),
+    }
     schemas = {
         key: schema
         for key, schema in table_schemas(project).items()
