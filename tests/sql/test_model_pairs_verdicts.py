@@ -50,3 +50,18 @@ def test_without_scores_the_difference_is_of_strengths(tables):
     pair = {"difference": 0.5, "lower": 0.25, "upper": 0.75, "verdict": "a_better"}
     _, words = sentence(tables, pair, has_scores=False)
     assert words.startswith("m3 is ahead of m7 by 0.50 logits (0.25 to 0.75)")
+
+
+def test_points_are_hundredths_of_the_declared_range_and_less_may_be_better(tables):
+    pair = {"difference": -2.0, "lower": -3.0, "upper": -1.0, "verdict": "a_better"}
+    better, words = sentence(tables, pair, benchmark={"score_high": 10.0, "higher_is_better": False})
+    assert (better, words) == ("m3", "m3 is ahead of m7 by 20.0 points (10.0 to 30.0) on 1,812 shared items.")
+
+
+def test_models_that_score_the_same_come_in_text_order(tables):
+    pair = {"difference": 0.0, "lower": -0.5, "upper": 0.5, "verdict": "cannot_tell"}
+    for benchmark in ({}, {"higher_is_better": False}):
+        _, words = sentence(tables, pair, benchmark=benchmark)
+        assert words.startswith("m3 and m7 cannot be told apart: 0.0 points (-50.0 to 50.0)")
+        tables.undo()
+        tables.begin()

@@ -22,7 +22,7 @@ scored_benchmarks as (
 
 ),
 
--- points of 100 on a closed range; where the range is open, and for strengths, the number as it is
+-- points are hundredths of a closed range; where the range is open, and for strengths, the number is as it is
 scaled as (
 
     select
@@ -38,9 +38,15 @@ scaled as (
             else ' ({:.3g} to {:.3g})'
         end as interval_words,
         case
-            when scored_benchmarks.benchmark_id is not null and benchmarks.score_high > benchmarks.score_low then 100
+            when scored_benchmarks.benchmark_id is null then 1
+            when benchmarks.score_high > benchmarks.score_low
+                then 100 / (benchmarks.score_high - benchmarks.score_low)
             else 1
-        end as scale
+        end as scale,
+        -- a difference of scores is as given, so where lower is better a negative one is a lead
+        (model_pairs.difference < 0)
+        != (scored_benchmarks.benchmark_id is not null and not coalesce(benchmarks.higher_is_better, true))
+        and model_pairs.difference != 0 as is_b_leading
     from model_pairs
     left join benchmarks
         on model_pairs.benchmark_id = benchmarks.benchmark_id
@@ -54,11 +60,12 @@ worded as (
     select
         *,
         case verdict when 'a_better' then model_a_id when 'b_better' then model_b_id end as better_model_id,
-        case when difference < 0 then model_b_id else model_a_id end as leading_model_id,
-        case when difference < 0 then model_a_id else model_b_id end as trailing_model_id,
+        case when is_b_leading then model_b_id else model_a_id end as leading_model_id,
+        case when is_b_leading then model_a_id else model_b_id end as trailing_model_id,
         format(gap_words, abs(difference) * scale)
         || coalesce(
             case
+                -- the leader's lead, whatever the sign of the difference
                 when difference < 0 then format(interval_words, -upper * scale, -lower * scale)
                 else format(interval_words, lower * scale, upper * scale)
             end,
