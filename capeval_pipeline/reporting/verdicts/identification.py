@@ -56,10 +56,7 @@ def identification_sentence(
     if pulse is not None and ucb_e is not None:
         parts.append(_saving(pulse, ucb_e, n_runs, n_cells, first_sweep, residual_variance_ratio))
         if not math.isnan(residual_variance_ratio):
-            parts.append(f"Predictions can save about {_percent(1 - residual_variance_ratio)} at most")
-            if not math.isnan(pairing_ratio):
-                parts[-1] += f", asking the best models the same items {_percent(1 - pairing_ratio)}"
-            parts[-1] += f"; the first sweep alone costs {first_sweep:,} calls."
+            parts.append(_ceiling(pulse, residual_variance_ratio, pairing_ratio, first_sweep))
     if race is not None:
         parts.append(_certified(race, n_runs))
     if left_out is not None and left_out.policies:
@@ -117,6 +114,20 @@ def _saving(
     else:
         reason = f"{n_runs} replays cannot tell the difference from none"
     return f"Prediction saves nothing here ({basis}), because {reason}."
+
+
+def _ceiling(pulse: PolicyFigures, residual_variance_ratio: float, pairing_ratio: float, first_sweep: int) -> str:
+    ceiling = 1 - residual_variance_ratio
+    text = (
+        f"After 50 answers of a model predictions explain {_percent(ceiling)} of what is left, about the most they save"
+    )
+    if pulse.saving > ceiling:
+        text += " (a larger saving above is partly luck of these replays, or of predictions that improve later)"
+    if not math.isnan(pairing_ratio):
+        text += (
+            f"; asking the best models the same items saves {_percent(1 - pairing_ratio)} of a comparison's variance"
+        )
+    return f"{text}; the first sweep alone costs {first_sweep:,} calls."
 
 
 def _certified(race: RaceFigures, n_runs: int) -> str:
