@@ -137,7 +137,7 @@ def _policies(settings: IdentificationSettings, is_full: bool, has_predictor: bo
     """(policies that run, policies left out for want of a predictor)."""
     from capeval_pipeline.methods.identification.policies import PLAIN_POLICIES, POLICIES
 
-    asked = settings.policies or (tuple(POLICIES) if is_full else PLAIN_POLICIES)
+    asked: tuple[str, ...] = settings.policies or (tuple(POLICIES) if is_full else PLAIN_POLICIES)
     left_out = [name for name in asked if POLICIES[name].needs_predictor and not has_predictor]
     return [name for name in asked if name not in left_out], left_out
 
