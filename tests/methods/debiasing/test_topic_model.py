@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betaln, expit, logsumexp
 
 from capeval_pipeline.methods.debiasing import topic_model
-from capeval_pipeline.methods.debiasing.topic_model import DIFFICULTIES, fit_topic_model
+from capeval_pipeline.methods.debiasing.topic_model import difficulty_grid, fit_topic_model
 from capeval_pipeline.methods.synthetic import make_generation_world
 
 
@@ -40,7 +40,7 @@ def test_fast_responsibilities_equal_the_plain_ones(rng):
 def test_class_means_are_those_of_aptitude_and_difficulty(rng):
     _, right, total = world_counts("heterogeneous", 200, 4, 3, 1)
     fit = fit_topic_model(right, total, topic_counts=(3,))
-    expected = expit(fit.aptitude[2, 1] - DIFFICULTIES)
+    expected = expit(fit.aptitude[2, 1] - np.linspace(-5, 5, 13))
     assert fit.class_mean[13:26, 2] == pytest.approx(expected)
 
 
@@ -89,3 +89,17 @@ def test_a_fit_that_still_rises_is_an_error(monkeypatch):
     _, right, total = world_counts("heterogeneous", 200, 6, 4, 9)
     with pytest.raises(ConvergenceError, match="still rose"):
         fit_topic_model(right, total, topic_counts=(3,))
+
+
+def test_the_grid_of_difficulties_is_as_fine_as_the_draws_can_tell():
+    # 60 draws tell a difficulty to 1/√9 = .33, 2.6 times that is .87: 13 classes .83 apart will do.
+    assert len(difficulty_grid(60)) == 13
+    assert len(difficulty_grid(200)) == 25
+    assert len(difficulty_grid(500)) == 49
+
+
+def test_many_draws_of_equal_models_leave_no_luck():
+    world, right, total = world_counts("equal_means", 300, 10, 50, 10)
+    fit = fit_topic_model(right, total)
+    drawn = np.mean([fit.draw(np.random.default_rng(seed)).max(axis=1).mean() for seed in range(10)])
+    assert abs(drawn - world.success_probability.max(axis=1).mean()) < 0.006
