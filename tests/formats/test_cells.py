@@ -35,7 +35,7 @@ from tests.formats.reading import text_array
 def test_text_scores_are_numbers_words_or_refused(text, code, value):
     found = cells.score_of_text(text)
     assert found[0] == code
-    assert found[1] == value or math.isnan(found[1]) and math.isnan(value)
+    assert found[1] == value or (math.isnan(found[1]) and math.isnan(value))
 
 
 def test_scores_outside_the_range_are_refused_and_never_clipped():
@@ -94,4 +94,6 @@ def test_tokens_that_are_no_counts_are_unknown():
 def test_any_text_column_has_a_verdict_for_every_cell(column):
     scores = cells.as_scores(pa.array(column, pa.string()), (0.0, 1.0))
     assert len(scores.codes) == len(column)
-    assert all(math.isfinite(value) == (code == cells.OK) for code, value in zip(scores.codes, scores.values, strict=True))
+    assert all(
+        math.isfinite(value) == (code == cells.OK) for code, value in zip(scores.codes, scores.values, strict=True)
+    )

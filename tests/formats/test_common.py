@@ -46,7 +46,10 @@ def test_what_inflates_beyond_the_limits_is_refused_while_it_inflates(tmp_path):
     bomb = write(tmp_path / "bomb.gz", gzip.compress(b"0" * 30_000_000))
     assert refused(lambda: common.fingerprint(bomb)) == "archive_limit"
     small = Limits(inflated_bytes=1000)
-    assert refused(lambda: common.fingerprint(write(tmp_path / "s.gz", gzip.compress(b"0" * 5000)), small)) == "archive_limit"
+    assert (
+        refused(lambda: common.fingerprint(write(tmp_path / "s.gz", gzip.compress(b"0" * 5000)), small))
+        == "archive_limit"
+    )
 
 
 def test_cut_damaged_and_twice_compressed_files_are_told_apart(tmp_path):

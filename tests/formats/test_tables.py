@@ -40,7 +40,9 @@ def test_long_takes_csv_tsv_jsonl_and_parquet_alike(tmp_path):
 
 
 def test_status_words_win_over_scores_and_unknown_ones_are_refused(tmp_path):
-    path = write(tmp_path / "a.csv", "item_id,model,score,status\nq1,a,0,error\nq2,a,1,ok\nq3,a,1,fine\nq4,a,,unscored\n")
+    path = write(
+        tmp_path / "a.csv", "item_id,model,score,status\nq1,a,0,error\nq2,a,1,ok\nq3,a,1,fine\nq4,a,,unscored\n"
+    )
     found = read_whole(long, path)
     assert [(row["status"], row["score"]) for row in found.generations] == [
         ("error", None),
@@ -136,11 +138,13 @@ def test_routerbench_columns_name_models_and_costs(tmp_path):
     path = write(
         tmp_path / "a.csv",
         "sample_id,prompt,eval_name,lab/m,lab/m|model_response,lab/m|total_cost,oracle_model_to_route_to\n"
-        's1,"[\'Name a river.\', \'Now.\']",geo,1.0,Rhine,0.002,lab/m\n',
+        "s1,\"['Name a river.', 'Now.']\",geo,1.0,Rhine,0.002,lab/m\n",
     )
     assert wide.matches(path) == 0.8
     found = read_whole(wide, path)
-    assert [(row["model"], row["score"], row["cost_reported_usd"]) for row in found.generations] == [("lab/m", 1.0, 0.002)]
+    assert [(row["model"], row["score"], row["cost_reported_usd"]) for row in found.generations] == [
+        ("lab/m", 1.0, 0.002)
+    ]
     assert (found.items[0]["prompt"], found.items[0]["category"]) == ("Name a river.\nNow.", "geo")
 
 
