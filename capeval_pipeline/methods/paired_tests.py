@@ -22,15 +22,15 @@ ROWS_AT_ONCE = 256
 class PairComparisons:
     """All pairs a < b of the models.
 
-    first, second, n_shared : (n_pairs,)
+    first, second, n_shared : (n_pairs,) integers
     difference, lower, upper : (n_pairs,) of the first minus the second, 95 % a pair; NaN where not comparable
     p_value, p_adjusted : (n_pairs,) two-sided; adjusted by Holm (1979) over all comparable pairs
     verdict : (n_models, n_models) int8, +1 the row's model is better, -1 worse, 0 cannot tell
     """
 
-    first: IntArray
-    second: IntArray
-    n_shared: IntArray
+    first: npt.NDArray[np.integer]
+    second: npt.NDArray[np.integer]
+    n_shared: npt.NDArray[np.integer]
     difference: FloatArray
     lower: FloatArray
     upper: FloatArray
@@ -96,10 +96,11 @@ def compare_mean_scores(
     score_width : declared range's width, None if open; bounds intervals whose differences do not vary
     level : verdicts hold at this family-wise level
     """
-    n_models = scores.shape[1]
-    first, second = np.triu_indices(n_models, 1)
+    n_items, n_models = scores.shape
+    # Thousands of models have millions of pairs: positions and counts are held in 32 bits.
+    first, second = (index.astype(np.int32) for index in np.triu_indices(n_models, 1))
     n_pairs = len(first)
-    n_shared = np.zeros(n_pairs, dtype=np.int64)
+    n_shared = np.zeros(n_pairs, dtype=np.int32)
     difference, variance = np.full(n_pairs, np.nan), np.full(n_pairs, np.nan)
     is_seen = ~np.isnan(scores)
     mask, filled = is_seen.astype(np.float64), np.where(is_seen, scores, 0.0)
@@ -120,11 +121,14 @@ def compare_mean_scores(
             difference[flat], variance[flat] = mean[a - top, a + 1 :], spread[a - top, a + 1 :]
     scale = float(np.nanmax(np.abs(scores), initial=0.0)) or 1.0
     is_constant = (n_shared > 0) & ~(variance > 1e-12 * scale**2)  # rounding of sums of squares
-    standard_error = np.sqrt(np.where(is_constant, 0.0, variance) / np.maximum(n_shared, 1))
+    variance[is_constant] = 0.0
+    standard_error = np.sqrt(np.divide(variance, np.maximum(n_shared, 1), out=variance), out=variance)
     freedom = np.maximum(n_shared - 1, 1)
+    critical = stdtrit(np.arange(max(n_items, 2)), 0.975)
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = 2.0 * stdtr(freedom, -np.abs(difference) / standard_error)
-    radius = np.where(n_shared > 1, stdtrit(freedom, 0.975) * standard_error, np.nan)
+    radius = np.where(n_shared > 1, critical[freedom] * standard_error, np.nan)
+    del standard_error, variance, freedom
     if is_constant.any():
         bound = 2.0 * score_width if score_width is not None else np.nan
         radius[is_constant] = empirical_bernstein_radius(0.0, n_shared[is_constant], bound)
@@ -159,6 +163,8 @@ def compare_strengths(strengths: Strengths, n_shared: FloatArray | IntArray, *, 
     is_comparable = strengths.component[first] == strengths.component[second]
     is_open = np.isnan(strengths.lower) & np.isnan(strengths.upper)
     is_comparable &= ~is_open[first] & ~is_open[second]
+    if strengths.covariance is None:
+        raise ValueError("strengths: no covariance; comparing them needs it")
     difference = np.where(is_comparable, strengths.strength[first] - strengths.strength[second], np.nan)
     own = np.diag(strengths.covariance)
     variance = own[first] + own[second] - 2.0 * strengths.covariance[first, second]
@@ -178,9 +184,9 @@ def compare_strengths(strengths: Strengths, n_shared: FloatArray | IntArray, *, 
 
 
 def _judge(
-    first: IntArray,
-    second: IntArray,
-    n_shared: IntArray,
+    first: npt.NDArray[np.integer],
+    second: npt.NDArray[np.integer],
+    n_shared: npt.NDArray[np.integer],
     difference: FloatArray,
     lower: FloatArray,
     upper: FloatArray,

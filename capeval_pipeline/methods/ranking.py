@@ -34,7 +34,8 @@ class Strengths:
         never in a decided comparison
     component : (n_models,) connected part of the graph of compared models, 0 = largest
     is_separated : (n_models,) won or lost every comparison
-    covariance : (n_models, n_models) over item resamples (or the sandwich's)
+    covariance : (n_models, n_models) over item resamples (or the sandwich's); None above 300 scored models, where
+        nothing needs it
     """
 
     strength: FloatArray
@@ -42,7 +43,7 @@ class Strengths:
     upper: FloatArray
     component: IntArray
     is_separated: BoolArray
-    covariance: FloatArray
+    covariance: FloatArray | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def estimate_strengths(
     component = comparison_components(is_seen.T.astype(np.float32) @ is_seen.astype(np.float32))
     if quality.shape[1] > LARGEST_RESAMPLED:
         item_gradients = _item_gradients(quality, fit.strengths, tie_margin)
-        return _with_sandwich(wins, fit.strengths, ridge, item_gradients, component)
+        return _with_sandwich(wins, fit.strengths, ridge, item_gradients, component, has_covariance=False)
     return _with_resamples(wins, fit.strengths, ridge, _resampled_wins(quality, weights, tie_margin), component)
 
 
@@ -184,7 +185,13 @@ def _with_resamples(
 
 
 def _with_sandwich(
-    wins: FloatArray, strength: FloatArray, ridge: float, item_gradients: FloatArray, component: IntArray
+    wins: FloatArray,
+    strength: FloatArray,
+    ridge: float,
+    item_gradients: FloatArray,
+    component: IntArray,
+    *,
+    has_covariance: bool = True,
 ) -> Strengths:
     n_items, n_models = item_gradients.shape
     gradient, hessian = np.empty(n_models), np.empty((n_models, n_models))
@@ -193,8 +200,8 @@ def _with_sandwich(
     centred = (item_gradients - item_gradients.mean(axis=0)).T
     influence = scipy.linalg.cho_solve(factor, centred, overwrite_b=True, check_finite=False)
     influence *= np.sqrt(n_items / max(n_items - 1.0, 1.0))
-    covariance = influence @ influence.T
-    radius = 1.959963984540054 * np.sqrt(np.diag(covariance))
+    covariance = influence @ influence.T if has_covariance else None
+    radius = 1.959963984540054 * np.sqrt((influence**2).sum(axis=1))
     return _with_open_bounds(wins, strength, strength - radius, strength + radius, component, covariance)
 
 
@@ -204,7 +211,7 @@ def _with_open_bounds(
     lower: FloatArray,
     upper: FloatArray,
     component: IntArray,
-    covariance: FloatArray,
+    covariance: FloatArray | None,
 ) -> Strengths:
     always_won, always_lost = separated_models(wins)
     is_undecided = (wins.sum(axis=0) + wins.sum(axis=1)) == 0

@@ -29,10 +29,11 @@ def load_problem(part: Part) -> "LabelledProblem":
     """The benchmark's ECC problem; raises StageSkipped where there is none to solve."""
     from capeval_pipeline.arrays.ecc_problem import encode_ecc_problem
 
+    scores = part.arrow("intermediate.item_scores").select(["item_id", "model_id", "quality", "cost_usd"]).to_pandas()
     items = part.arrow("staging.stg_items").select(["item_id", "prompt", "category"]).to_pandas()
     loaded = encode_ecc_problem(
         comparisons=part.read("intermediate.comparisons"),
-        item_scores=part.read("intermediate.item_scores"),
+        item_scores=scores,
         item_splits=part.read("intermediate.item_splits"),
         items=items,
         judgments=part.read("staging.stg_judgments"),

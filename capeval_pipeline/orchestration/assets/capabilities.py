@@ -43,7 +43,8 @@ def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
     Intervals resample items; ranks come with the range that cannot be excluded (Holm over all pairs of models).
     Judgments without scores are ranked by strength.
     """
-    item_scores = part.read("intermediate.item_scores")
+    needed = ["item_id", "model_id", "score", "quality"]
+    item_scores = part.arrow("intermediate.item_scores").select(needed).to_pandas()
     if len(item_scores):
         return _strengths_of_scores(part, settings, item_scores)
     judgments = part.read("staging.stg_judgments")

@@ -348,7 +348,7 @@ def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult
     is_long=True,
 )
 def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
-    """Each model held out in turn (at most 30) and learnt anew from 25 to 200 comparisons, beside a rule without clusters.
+    """Each model held out in turn (at most 30) and learnt anew from few comparisons, beside a rule without clusters.
 
     The figure to quote is the gain on unseen pairs: elsewhere the old models' votes have already decided the item.
     """
