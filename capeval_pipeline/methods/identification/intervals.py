@@ -321,21 +321,26 @@ def _is_certified(
     count = int(np.searchsorted(places[begin:end], n_pulls))
     if count == 0:
         return False
-    lower, _ = betting_limits(trace[begin:end], bets[begin:end], n_items, count, alpha)
+    # What the wealth had ruled out before the last answer stays ruled out after it: otherwise a wrong certificate
+    # would vanish with the run that made it.
+    lower, _ = betting_limits(trace[begin:end], bets[begin:end], n_items, min(count, n_items - 1), alpha)
     is_read = count == n_items
+    if is_read:
+        lower = max(lower, possible_means(trace[begin:end], n_items, count)[0])
     threshold = math.log(2.0 / alpha)
     for arm in check_order:
         if arm == leader:
             continue
         begin, end = starts[arm], starts[arm + 1]
         count = int(np.searchsorted(places[begin:end], n_pulls))
-        if is_tied[arm] and is_read and count == n_items:
+        if is_tied[leader] and is_tied[arm] and is_read and count == n_items:
             continue
         if count == 0:
             return False
         _, high = possible_means(trace[begin:end], n_items, count)
         if high < lower - 1e-12:
             continue
-        if count == n_items or first_crossing(bets[begin:end], n_items, lower, DOWN, threshold, count) < 0:
+        n_bets = min(count, n_items - 1)
+        if first_crossing(bets[begin:end], n_items, lower, DOWN, threshold, n_bets) < 0:
             return False
     return True

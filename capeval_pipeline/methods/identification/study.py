@@ -222,7 +222,7 @@ def _check_intervals(
     misses = intervals.betting_misses(bets, starts, n_items, means, alpha)
     descending = np.lexsort((np.arange(n_arms), -means))
     # A wrong certificate needs a missed arm; without one only a best arm can be certified.
-    leaders = descending if (misses > 0).any() else descending[:1]
+    leaders = descending if (misses > 0).any() else descending[is_best[descending]]
     times = [
         intervals.certificate_time(trace, bets, starts, places, n_items, alpha, int(leader), is_best, descending)
         for leader in leaders

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.executors import open_executor
+from capeval_pipeline.methods.identification import plain
 from capeval_pipeline.methods.identification.policies import PLAIN_POLICIES, POLICIES
-from capeval_pipeline.methods.identification.records import ReplaySettings
+from capeval_pipeline.methods.identification.records import ReplaySettings, make_draws
+from capeval_pipeline.methods.identification.replay import replay_policy
 from capeval_pipeline.methods.identification.results import curve_points, interval_points, summarise
 from capeval_pipeline.methods.identification.study import StudyWorld, fit_predictor, run_study
 from capeval_pipeline.methods.synthetic.low_rank_world import make_low_rank_world
+from tests.methods.identification.worlds import small_world
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +127,42 @@ def test_tiny_benchmarks_have_a_study_too(shape):
     runs = run_study(bare, ["uniform", "ucb_e", "successive_rejects_shared", "race"], 3)
     assert runs["uniform"].hits.all()
     assert len(summarise(runs, bare)) == 4
+
+
+def first_certificate_by_brute_force(scores, trace_arms, trace, delta):
+    """(pulls, leader) from the plain intervals of every arm after every pull; (-1, -1) when never."""
+    n_arms, n = scores.shape
+    alpha, steps = delta / n_arms, [[] for _ in range(n_arms)]
+    limits = [(0.0, 1.0)] * n_arms
+    tied = scores.mean(axis=1) >= scores.mean(axis=1).max() - 1e-12
+    for pulls, (arm, row) in enumerate(zip(trace_arms, trace, strict=True), start=1):
+        residual = row[0] - row[2] * row[1]
+        steps[arm].append(plain.Step(score=row[0], control_weight=row[2], known=row[3], residual=residual))
+        lower, upper = plain.betting_interval(steps[arm], n, alpha)
+        limits[arm] = (max(limits[arm][0], lower), min(limits[arm][1], upper))
+        is_read = [len(own) == n for own in steps]
+        for leader in range(n_arms):
+            if steps[leader] and all(
+                limits[other][1] < limits[leader][0] - 1e-12
+                or (tied[leader] and tied[other] and is_read[leader] and is_read[other])
+                for other in range(n_arms)
+                if other != leader
+            ):
+                return pulls, leader
+    return -1, -1
+
+
+@pytest.mark.parametrize("name", ["uniform", "pulse"])
+@pytest.mark.parametrize("seed", range(12))
+def test_certificates_come_when_the_plain_intervals_separate(name, seed):
+    # delta near 1 is no interval worth having, but it makes early and wrong certificates, which must be found too.
+    scores, predictor, _, settings = small_world(seed, n_items=24)
+    loose = dataclasses.replace(settings, delta=0.9)
+    world = StudyWorld(scores, loose, n_arms=6, predictor=predictor, seed=seed)
+    run = run_study(world, [name], 1)[name].runs[0]
+    rng = np.random.default_rng([seed, 0])
+    replay = replay_policy(POLICIES[name], scores, make_draws(rng, *scores.shape), loose, predictor)
+    pulls, leader = first_certificate_by_brute_force(scores, replay.trace_arms, replay.trace, 0.9)
+    assert run.pulls_to_certificate == pulls
+    means = scores.mean(axis=1)
+    assert run.is_certificate_wrong == (leader >= 0 and means[leader] < means.max() - 1e-12)
