@@ -65,14 +65,11 @@ def test_every_order_of_files_gives_the_same_tables(tmp_path):
     assert [ledger[name]["n_rejected"] for name in CONTENTS] == [1, 1, 1]
 
 
+ROWS = st.tuples(st.sampled_from("pq"), st.sampled_from("mn"), st.sampled_from(["0", "1", "", "7"]))
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(
-        st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from("mn"), st.sampled_from(["0", "1", "", "7"])), min_size=1,
-                 max_size=5),
-        min_size=2, max_size=3, unique_by=str,
-    )
-)  # fmt: skip
+@given(st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=2, max_size=3, unique_by=str))
 def test_taking_a_file_out_gives_what_a_build_without_it_gives(tmp_path_factory, files):
     root = tmp_path_factory.mktemp("out")
     texts = ["".join(f"{item},{model},{score}\n" for item, model, score in rows) for rows in files]

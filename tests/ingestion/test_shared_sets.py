@@ -7,12 +7,13 @@ import pytest
 from tests.ingestion.workspaces import MemoryWorkspace
 
 SETS = [
-    "alpaca_eval1", "alpaca_eval2", "gso", "humaneval_agents", "lcb_codegen_2402", "lcb_repair", "lcb_testgen", "llmfao",
-    "llmrouter_dc9", "metabench_gsm8k", "metabench_mmlu", "metabench_truthfulqa", "metabench_winogrande",
-    "misguided_attention", "mmlu_pro", "mt_bench_en_ko", "pandalm", "planbench", "routellm_2models", "routerbench_part",
-    "routerdc7_g10", "routerdc7_mc", "sysrs_arc_challenge", "sysrs_bbh", "sysrs_commonsense", "sysrs_gsm", "sysrs_ifeval",
-    "sysrs_math", "sysrs_med_qa", "sysrs_mmlu", "sysrs_mmlu_20", "sysrs_narrative_qa", "sysrs_natural_qa", "sysrs_wmt_14",
-    "terminal_bench_011", "zeroeval_crux", "zeroeval_gsm",
+    "alpaca_eval1", "alpaca_eval2", "gso", "humaneval_agents", "lcb_codegen_2402", "lcb_repair", "lcb_testgen",
+    "llmfao", "llmrouter_dc9", "metabench_gsm8k", "metabench_mmlu", "metabench_truthfulqa",
+    "metabench_winogrande", "misguided_attention", "mmlu_pro", "mt_bench_en_ko", "pandalm", "planbench",
+    "routellm_2models", "routerbench_part", "routerdc7_g10", "routerdc7_mc", "sysrs_arc_challenge", "sysrs_bbh",
+    "sysrs_commonsense", "sysrs_gsm", "sysrs_ifeval", "sysrs_math", "sysrs_med_qa", "sysrs_mmlu",
+    "sysrs_mmlu_20", "sysrs_narrative_qa", "sysrs_natural_qa", "sysrs_wmt_14", "terminal_bench_011",
+    "zeroeval_crux", "zeroeval_gsm",
 ]  # fmt: skip
 QUICK = {"alpaca_eval2", "gso", "humaneval_agents", "llmfao", "misguided_attention", "mt_bench_en_ko", "pandalm",
          "terminal_bench_011"}  # fmt: skip
