@@ -15,6 +15,7 @@ from capeval_pipeline.methods.debiasing.model_based import (
     corrected_items,
     interpolated_items,
     interval_of_items,
+    shock_uncertainty,
 )
 from capeval_pipeline.methods.debiasing.planner import GENERATION_CHOICES, forecast_bias, generations_needed
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
@@ -176,7 +177,8 @@ def _category_estimates(
         corrected = corrected_items(problem)[members]
         draws = simulation.true_draws[:, members]
         low, high = float(cross_fit_items.mean()), float(naive_items.mean())
-        population, fixed = interval_of_items(true_items, draws, float(true_items.mean() - interpolated.mean()))
+        disagreement = math.hypot(float(true_items.mean() - interpolated.mean()), shock_uncertainty(problem))
+        population, fixed = interval_of_items(true_items, draws, disagreement)
         value = float(np.clip(corrected.mean(), min(low, high), high))
         estimates[category, "bias_corrected"] = OracleEstimate(
             value,
