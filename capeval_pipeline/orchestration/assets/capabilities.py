@@ -321,6 +321,7 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
             n_clusters=mixtures["comp_only"].n_clusters,
             gain=_figure(study, "comp_only", "probe") or unknown,
             control=_figure(study, "carry_over_control", "probe") or unknown,
+            n_training_items=len(loaded.problem.train_items),
         )
         return [Verdict("clusters", sentence, source)]
     method = "ecc" if is_paper else "ecc_shrunk"
@@ -336,6 +337,7 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
                 n_items=len(loaded.items),
                 n_dropped=loaded.n_dropped_all_tied + loaded.n_dropped_one_pair,
                 n_models_left_out=loaded.n_models_left_out,
+                n_training_items=len(loaded.problem.train_items),
             ),
             source,
         )

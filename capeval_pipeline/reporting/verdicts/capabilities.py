@@ -21,8 +21,8 @@ def percent(figure: GainFigure) -> str:
     if math.isnan(figure.gain):
         return "an unknown gain (too few test pairs)"
     if math.isnan(figure.lower):
-        return f"{figure.gain:.1f} %"
-    return f"{figure.gain:.1f} % ({figure.lower:.1f} to {figure.upper:.1f})"
+        return _points(figure.gain)
+    return f"{_points(figure.gain)} ({_decimal(figure.lower)} to {_decimal(figure.upper)})"
 
 
 def clusters_sentence(
@@ -35,6 +35,7 @@ def clusters_sentence(
     n_items: int,
     n_dropped: int,
     n_models_left_out: int = 0,
+    n_training_items: int | None = None,
 ) -> str:
     """How much clusters explain of who beats whom, beside one ranking, the linear model and the paper's settings."""
     if n_clusters == 1:
@@ -64,17 +65,26 @@ def clusters_sentence(
         )
     if n_models_left_out:
         sentence += f" {n_models_left_out:,} models with lower scores are left out of the clusters."
-    return sentence
+    return sentence + _crowded(n_clusters, n_training_items)
 
 
-def no_text_sentence(*, n_clusters: int, gain: GainFigure, control: GainFigure) -> str:
+def no_text_sentence(
+    *, n_clusters: int, gain: GainFigure, control: GainFigure, n_training_items: int | None = None
+) -> str:
     """Where items have no text: clusters of comparisons alone, placed by a probe."""
     compared = "worse than" if gain.gain < 0 else "better than"
     return (
         f"Items have no text, so clusters come from comparisons alone and a new item can only be placed by a probe: "
         f"{n_clusters} clusters then predict {compared} one ranking, {percent(gain)}; a rule without clusters, on the "
         f"same pairs: {percent(control)}."
-    )
+    ) + _crowded(n_clusters, n_training_items)
+
+
+def _crowded(n_clusters: int, n_training_items: int | None) -> str:
+    """A warning where a configured number of clusters has fewer than five items each."""
+    if n_training_items is None or n_clusters <= max(n_training_items / 5, 1):
+        return ""
+    return f" {n_clusters} clusters are many for {n_training_items:,} training items; only the ridge holds them."
 
 
 def is_probe_useful(*, excess_disjoint_lower: float, gain_all: float, control_all: float) -> bool:
@@ -105,7 +115,7 @@ def probe_sentence(
 def human_labels_sentence(*, n_categories: int, labels: GainFigure, shrunk: GainFigure, paper: GainFigure) -> str:
     """Given categories against clusters, both before any answer is seen."""
     if labels.lower <= 0.0 <= labels.upper:
-        what = f"show no difference to one ranking: {percent(labels)}"
+        what = f"gain {percent(labels)}, so no difference to one ranking is shown"
     else:
         what = f"gain {percent(labels)}"
     return (
@@ -183,8 +193,8 @@ def cold_start_sentence(
 ) -> str:
     """How well a new model's profile is known after some comparisons; the figure to quote is on unseen pairs."""
     return (
-        f"A new model's profile from {pull_budget} comparisons predicts pairs no one has decided "
-        f"{_points(hierarchical_unseen)} better than one strength (mean of {n_held_out} held out models); on all its "
+        f"On pairs that nothing has decided yet, a new model's profile from {pull_budget} comparisons gains "
+        f"{_points(hierarchical_unseen)} over a single strength (mean of {n_held_out} held out models); on all its "
         f"pairs {_points(hierarchical)}, the published rule {_points(authors)}, a rule without clusters "
         f"{_points(control)}."
     )
@@ -199,7 +209,12 @@ def out_of_domain_sentence(*, method: str, n_domains: int, mean: float, worst_ca
 
 
 def _points(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.1f} %"
+    return "unknown" if math.isnan(value) else f"{_decimal(value)} %"
+
+
+def _decimal(value: float) -> str:
+    """One decimal; what rounds to 0 has no sign."""
+    return f"{round(value, 1) + 0.0:.1f}"
 
 
 def _short(figure: GainFigure) -> str:

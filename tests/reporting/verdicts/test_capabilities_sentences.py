@@ -78,3 +78,12 @@ def test_an_undeclared_range_has_no_made_up_interval():
         best_model="a", mean_score=7.5, score_lower=NAN, score_upper=NAN, tied_models=[], n_models=2, n_items=10
     )
     assert "no interval" in sentence
+
+
+def test_more_clusters_than_items_can_carry_are_warned_of():
+    assert "many for 63 training items" in clusters(n_clusters=30, n_training_items=63)
+    assert "training items" not in clusters(n_clusters=30, n_training_items=2000)
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    assert "-0.0" not in clusters(gain=GainFigure(-0.04, -0.02, 1.0))
