@@ -8,12 +8,19 @@ from typing import Annotated, Any
 import click
 import typer
 
+from capeval_pipeline.cli.clusters import clusters
 from capeval_pipeline.cli.demo import demo
+from capeval_pipeline.cli.doctor import doctor
+from capeval_pipeline.cli.frontier import frontier
+from capeval_pipeline.cli.identify_study import identify_study
 from capeval_pipeline.cli.ingest import ingest
 from capeval_pipeline.cli.invocation import Invocation
+from capeval_pipeline.cli.leaderboard import leaderboard
+from capeval_pipeline.cli.report import report
 from capeval_pipeline.cli.run import run
 from capeval_pipeline.cli.sql import sql
 from capeval_pipeline.cli.status import status
+from capeval_pipeline.cli.up import up
 from capeval_pipeline.errors import CapevalError
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -21,7 +28,14 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "ingest": ingest,
     "run": run,
     "status": status,
+    "leaderboard": leaderboard,
+    "clusters": clusters,
+    "frontier": frontier,
+    "identify-study": identify_study,
     "sql": sql,
+    "report": report,
+    "up": up,
+    "doctor": doctor,
 }
 
 app = typer.Typer(

@@ -25,7 +25,7 @@ def render_index(connection: "duckdb.DuckDBPyConnection") -> str:
     heads = '<th scope="col">benchmark</th><th scope="col" class="number">models</th><th scope="col">in short</th>'
     content = (
         f'<div class="scroll" role="region" tabindex="0" aria-label="Benchmarks"><table>'
-        f"<caption>{len(answer.rows)} benchmarks; each name leads to its report.</caption>"
+        f"<caption><span>{len(answer.rows)} benchmarks; each name leads to its report.</span></caption>"
         f'<thead><tr>{heads}<th scope="col">data version</th></tr></thead><tbody>{rows}</tbody></table></div>'
         if answer.rows
         else '<p class="nothing">No benchmark is published yet; <code>capeval ingest</code> reads result files.</p>'

@@ -56,7 +56,7 @@ def table(view: View, rows: Sequence[Row], sql: str) -> str:
         caption += f" First {len(shown)} of {len(rows):,} rows; the SQL below gives all."
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(view.caption)}">'
-        f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead>"
+        f"<table><caption><span>{caption}</span></caption><thead><tr>{heads}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>{sql_block(sql, 'the table')}"
     )
 

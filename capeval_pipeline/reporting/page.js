@@ -23,6 +23,12 @@
     return short.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
   };
 
+  // a label of two lines keeps both; one line is all others get
+  const shortLabel = (text) => {
+    const lines = text.split("<br>");
+    return lines.map((line) => cut(line, lines.length > 1 ? 21 : 15)).join("<br>");
+  };
+
   // on a phone names take at most a third of the width, and a finger that scrolls the page must not zoom a figure
   const forWidth = (spec, width) => {
     const layout = spec.layout;
@@ -30,14 +36,18 @@
       const axis = layout[name];
       if (width < 560) {
         axis.fixedrange = true;
-        if (axis.ticktext) axis.ticktext = axis.ticktext.map((text) => cut(text, 15));
+        if (axis.ticktext) axis.ticktext = axis.ticktext.map(shortLabel);
         if (axis.title && axis.title.text) axis.title.text = axis.title.text.replace(/, /g, ",<br>");
       }
     }
     if (width < 560) {
       layout.dragmode = false;
       layout.font.size = 11;
-      for (const trace of spec.data) if (trace.colorbar) trace.colorbar.len = 1;
+      for (const trace of spec.data) {
+        if (!trace.colorbar) continue;
+        trace.colorbar.len = 1;
+        if (trace.z[0].length > 16) trace.texttemplate = "";
+      }
     }
     return spec;
   };

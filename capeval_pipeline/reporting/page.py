@@ -161,13 +161,14 @@ def _section(section: Section, reader: Reader, sentences: Sequence[Sentence]) ->
             reasons.append(why_nothing(sentences, section.reasons or section.questions, drawing.nothing))
         else:
             parts.append(_figure(drawing, figure, ";\n\n".join(answer.sql for answer in answers)))
+    parts += [f'<p class="nothing">{escaped(reason)}</p>' for reason in reasons[:1]]
     for view in section.views:
         rows = reader.answer(view.query).rows
         if rows:
             parts.append(_table(view, reader))
-        else:
+        elif not reasons:
             reasons.append(why_nothing(sentences, section.reasons or section.questions, NOTHING))
-    parts += [f'<p class="nothing">{escaped(reason)}</p>' for reason in dict.fromkeys(reasons[:1])]
+            parts.append(f'<p class="nothing">{escaped(reasons[0])}</p>')
     parts += [_table(view, reader) for view in section.optional if reader.answer(view.query).rows]
     return "".join([*parts, "</section>"])
 

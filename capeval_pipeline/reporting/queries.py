@@ -213,7 +213,7 @@ with chosen as (
 
     select method
     from estimates.ecc_fits
-    where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc')
+    where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc', 'comp_only')
     order by method desc
     limit 1
 
@@ -266,7 +266,7 @@ with chosen as (
 
     select method
     from estimates.ecc_fits
-    where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc')
+    where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc', 'comp_only')
     order by method desc
     limit 1
 
@@ -297,7 +297,7 @@ ECC_GAINS = Query(
 select method, inference, pair_subset, n_pairs, gain_percent, gain_lower, gain_upper
 from estimates.ecc_evaluation
 where benchmark_id = $benchmark
-order by inference, method, pair_subset
+order by inference <> 'emb', method, inference, pair_subset
 """,
 )
 
@@ -375,7 +375,7 @@ IDENTIFICATION_INTERVALS = Query(
 select policy, interval, n_answers, mean_width, miss_any_time, n_arm_runs
 from simulations.identification_intervals
 where benchmark_id = $benchmark
-order by policy, interval, n_answers
+order by policy <> 'pulse', policy, interval, n_answers
 """,
 )
 

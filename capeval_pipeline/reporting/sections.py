@@ -64,8 +64,15 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "clusters",
         "What is each model good at?",
-        ("clusters", "human_labels"),
-        (Drawing("cluster-profiles", (queries.CLUSTER_PROFILES,), cluster_profiles),),
+        ("clusters", "human_labels", "item_embeddings"),
+        (
+            Drawing(
+                "cluster-profiles",
+                (queries.CLUSTER_PROFILES,),
+                cluster_profiles,
+                "Nothing to draw: no clusters, or no model was compared often enough in any of them.",
+            ),
+        ),
         (views.CLUSTERS,),
     ),
     Section(

@@ -22,6 +22,7 @@ QUESTIONS = (
     "frontier_draws",
     "coverage",
     "costs",
+    "item_embeddings",
 )
 """Order in which sentences are told; questions that are not here come last, by name."""
 

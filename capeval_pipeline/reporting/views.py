@@ -9,6 +9,7 @@ from typing import Any
 
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.ecc_gains import method_name
+from capeval_pipeline.reporting.figures.identification import INTERVALS as INTERVAL_NAMES
 from capeval_pipeline.reporting.figures.identification import policy_name
 from capeval_pipeline.reporting.numbers import (
     UNKNOWN,
@@ -44,6 +45,29 @@ class View:
     caption: str
     query: Query
     columns: Sequence[Column]
+
+
+ESTIMATORS = {
+    "headline": "the answer (luck removed)",
+    "naive": "naive maximum (biased)",
+    "cross_fit": "cross-fit (lower end)",
+    "bias_corrected": "bias corrected",
+    "pgm": "topic model",
+    "bracket_interpolation": "inside the bracket",
+    "extrapolation_half": "extrapolated, root",
+    "extrapolation_fitted": "extrapolated, fitted",
+    "beta_binomial": "beta-binomial (a warning)",
+    "jackknife": "jackknife",
+    "gaussian": "gaussian",
+}
+ROUTINGS = {
+    "pre_hoc": "one model chosen per item",
+    "constant": "fixed mixture, item not seen",
+    "cluster_router": "router by clusters",
+    "post_hoc_pay_all": "all asked, perfect judge picks, all paid",
+    "post_hoc_pay_kept": "all asked, perfect judge picks, one paid",
+    "post_hoc_stop": "asked in turn until a perfect judge stops",
+}
 
 
 def plain(heading: str, column: str, writer: Writer = words) -> Column:
@@ -162,7 +186,7 @@ IDENTIFICATION = View(
     queries.IDENTIFICATION_SUMMARY,
     (
         Column("policy", lambda row: policy_name(row["policy"]), False),
-        with_interval("calls until target", "pulls_for_target", "pulls_lower", "pulls_upper", count),
+        Column("calls until target", lambda row: _calls(row)),
         plain("target", "target_accuracy", percent),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
         plain("mean error", "mean_error", percent),
@@ -179,7 +203,7 @@ INTERVALS = View(
     queries.IDENTIFICATION_INTERVALS,
     (
         Column("policy", lambda row: policy_name(row["policy"]), False),
-        plain("interval", "interval"),
+        Column("interval", lambda row: INTERVAL_NAMES.get(row["interval"], str(row["interval"])), False),
         plain("answers", "n_answers", count),
         plain("mean width", "mean_width", score),
         plain("missed so far", "miss_any_time", percent),
@@ -189,11 +213,11 @@ INTERVALS = View(
 
 FRONTIER = View(
     "frontier",
-    "What a mixture gains over the best single model. headline is the answer; naive is biased upwards.",
+    "What a mixture gains over the best single model. Rows with a perfect judge are bounds, not something to build.",
     queries.FRONTIER_HEADLINES,
     (
-        plain("estimator", "estimator"),
-        plain("routing", "routing"),
+        Column("how it is done", lambda row: ROUTINGS.get(row["routing"], str(row["routing"])), False),
+        Column("estimate", lambda row: ESTIMATORS.get(row["estimator"], str(row["estimator"])), False),
         with_interval(
             "quality at the best model's cost",
             "oracle_quality_at_matched_cost",
@@ -215,18 +239,15 @@ FRONTIER = View(
             "matched_quality_cost_saving_upper",
             percent,
         ),
-        plain("best single model", "best_model_id"),
-        plain("its quality", "best_quality", score),
-        plain("its cost an item", "best_cost_usd", dollars),
     ),
 )
 
 ORACLE_ESTIMATES = View(
     "oracle_estimates",
-    "Mean quality of the best model per item, by estimator. headline is the answer; naive is the upper end only.",
+    "Mean quality of the best model per item, by estimator; the naive maximum is an upper end, not an answer.",
     queries.ORACLE_ESTIMATES,
     (
-        plain("estimator", "estimator"),
+        Column("estimate", lambda row: ESTIMATORS.get(row["estimator"], str(row["estimator"])), False),
         plain("value", "value", score),
         interval("95 %, items of this kind", "lower", "upper"),
         interval("95 %, exactly these items", "lower_fixed", "upper_fixed"),
@@ -367,6 +388,12 @@ def _few(names: Sequence[Any] | None, limit: int = 4) -> str:
         return UNKNOWN
     listed = ", ".join(str(name) for name in names[:limit])
     return listed + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _calls(row: Row) -> str:
+    if is_unknown(row["pulls_for_target"]):
+        return "not reached"
+    return f"{count(row['pulls_for_target'])} ({between(row['pulls_lower'], row['pulls_upper'], count)})"
 
 
 def _certified(row: Row) -> str:

@@ -10,8 +10,11 @@ from capeval_pipeline.reporting.queries import Row
 
 
 def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
-    """Heat map of models against clusters; cells hold the rank in the cluster. rows: queries.CLUSTER_PROFILES."""
-    if not rows:
+    """Heat map of models against clusters; cells hold the rank in the cluster. rows: queries.CLUSTER_PROFILES.
+
+    None also where no model was compared in any cluster: all profiles are then the prior's.
+    """
+    if not any(row["is_compared"] for row in rows):
         return None
     models = list(dict.fromkeys(row["model_id"] for row in rows))
     clusters = list(dict.fromkeys(row["cluster_id"] for row in rows))
@@ -55,10 +58,10 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
             "title": {"text": "strength here minus overall (logits)", "side": "top", "font": {"size": 12}},
         },
     }
-    names = [f"{cluster} {heads[cluster]['label'] or ''}".strip() for cluster in clusters]
+    names = [_name(heads[cluster]) for cluster in clusters]
     layout = spec.layout(
         230 + 22 * len(models),
-        spec.names_axis(names, limit=20, tickangle=-45),
+        spec.names_axis(names, limit=20),
         spec.names_axis(models, range=[len(models) - 0.5, -0.5]),
     )
     description = (
@@ -72,8 +75,13 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
     return Figure([trace], layout, description, f"{note} {spec.left_out(len(models), rows[0]['n_models'])}".strip())
 
 
+def _name(head: Row) -> str:
+    label, plain = head["label"], f"cluster {head['cluster_id']}"
+    return f"{head['cluster_id']} {label}" if label and label != plain else plain
+
+
 def _hover(row: Row) -> str:
-    head = f"{row['model_id']} in cluster {row['cluster_id']} {row['label'] or ''}"
+    head = f"{row['model_id']} in {_name(row)}"
     size = f"{percent(row['weight'])} of the items"
     if not row["is_compared"]:
         return spec.hover(head, size, "never compared in this cluster: unknown")

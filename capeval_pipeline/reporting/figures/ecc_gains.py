@@ -11,19 +11,19 @@ from capeval_pipeline.reporting.queries import Row
 CONTROL = "carry_over_control"
 METHODS = {
     "ecc_shrunk": "clusters, shrunk",
-    "ecc": "clusters, the paper's",
-    "emb_only": "clusters of texts only",
-    "comp_only": "clusters of answers only",
+    "ecc": "clusters, as published",
+    "emb_only": "clusters of texts",
+    "comp_only": "clusters of answers",
     "human_labels": "given categories",
     "linear": "linear in the text",
     "blend": "blend",
-    CONTROL: "rule without clusters",
+    CONTROL: "rule, no clusters",
 }
 INFERENCES = {
     "emb": "no answer seen",
-    "probe": "one pair seen, no text",
-    "emb_probe": "one pair seen",
-    "emb_probe_calibrated": "one pair seen, calibrated",
+    "probe": "pair seen, no text",
+    "emb_probe": "pair seen",
+    "emb_probe_calibrated": "pair seen, calibrated",
 }
 SUBSETS = {
     "all": ("all pairs", "--series-1"),
@@ -39,8 +39,11 @@ def method_name(row: Row) -> str:
 
 
 def ecc_gains(rows: Sequence[Row]) -> Figure | None:
-    """Bars with whiskers, one group a method and inference. rows: queries.ECC_GAINS."""
-    kept = [row for row in rows if not is_unknown(row["gain_percent"])]
+    """Bars with whiskers, a group a method: before any answer, then with one pair seen. rows: queries.ECC_GAINS.
+
+    Of the ways to use a seen pair only the best-informed of each method is drawn; the table holds all.
+    """
+    kept = _best_informed([row for row in rows if not is_unknown(row["gain_percent"])])
     if not kept:
         return None
     order = sorted({(row["inference"], row["method"]) for row in kept}, key=_place)
@@ -70,19 +73,26 @@ def ecc_gains(rows: Sequence[Row]) -> Figure | None:
             }
         )
     control = [row for row in kept if row["method"] == CONTROL and row["pair_subset"] == "all"]
-    shapes = [_line(0, spec.INK, "solid")]
+    n_before = sum(inference == "emb" for inference, _ in order)
+    whole = (-0.5, len(order) - 0.5)
+    shapes = [_line(0, spec.INK, "solid", whole)]
+    if 0 < n_before < len(order):
+        shapes.append(_rule(n_before - 0.5))
     note = "Gain: percent of one ranking's loss that is removed; left of 0 is worse than one ranking. "
     if control:
-        shapes.append(_line(control[0]["gain_percent"], "--series-5", "dot"))
+        # only methods that have seen the pair compete with the rule that has
+        shapes.append(_line(control[0]["gain_percent"], "--series-5", "dot", (n_before - 0.5, whole[1])))
         note += (
             f"Dotted: what a rule without clusters reaches on all pairs once a pair is seen "
             f"({percent_value(control[0]['gain_percent'])}); methods that have seen the pair must pass it."
         )
     names = [method_name({"inference": inference, "method": method}) for inference, method in order]
+    axis = spec.names_axis(names, limit=60, range=[len(order) - 0.45, -0.55])
+    axis["ticktext"] = [text.replace(" · ", "<br>") for text in axis["ticktext"]]
     layout = spec.layout(
         120 + 46 * len(order),
         spec.axis("gain over one ranking on test items, percent, 95 % interval"),
-        spec.names_axis(names, limit=44, range=[len(order) - 0.45, -0.55]),
+        axis,
         barmode="group",
         bargap=0.25,
         shapes=shapes,
@@ -117,6 +127,23 @@ def _hover(row: Row, subset: str) -> str:
     )
 
 
-def _line(x: float, colour: str, dash: str) -> dict[str, Any]:
-    place = {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
+def _best_informed(rows: Sequence[Row]) -> list[Row]:
+    """Rows without a probe, and of each method with one the inference that uses most."""
+    inferences = list(INFERENCES)
+    best: dict[str, int] = {}
+    for row in rows:
+        if row["inference"] in inferences[1:]:
+            best[row["method"]] = max(best.get(row["method"], 0), inferences.index(row["inference"]))
+    return [
+        row for row in rows if row["inference"] == "emb" or row["inference"] == inferences[best.get(row["method"], 0)]
+    ]
+
+
+def _line(x: float, colour: str, dash: str, reach: tuple[float, float]) -> dict[str, Any]:
+    place = {"type": "line", "x0": x, "x1": x, "y0": reach[0], "y1": reach[1]}
     return place | {"line": {"color": colour, "width": 1.5, "dash": dash}}
+
+
+def _rule(y: float) -> dict[str, Any]:
+    place = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y}
+    return place | {"line": {"color": spec.MUTED, "width": 1}}

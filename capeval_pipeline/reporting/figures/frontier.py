@@ -94,6 +94,7 @@ def _dots(models: Sequence[Row]) -> list[dict[str, Any]]:
         return []
     best = best_model(models)
     named = _with_room(models, best)
+    costs = [row["cost_usd"] for row in models]
     others = [row for row in models if row is not best]
 
     def dots(rows: Sequence[Row], name: str, marker: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _dots(models: Sequence[Row]) -> list[dict[str, Any]]:
             "x": [row["cost_usd"] for row in rows],
             "y": [row["quality"] for row in rows],
             "text": [spec.label(row["model_id"], 20) if row["model_id"] in named else "" for row in rows],
-            "textposition": "bottom center",
+            "textposition": [_side(row["cost_usd"], costs) for row in rows],
             "textfont": {"size": 11, "color": spec.INK},
             "cliponaxis": False,
             "name": name,
@@ -115,6 +116,13 @@ def _dots(models: Sequence[Row]) -> list[dict[str, Any]]:
     traces = [dots(others, "single models", {"color": "--series-2", "size": 8})] if others else []
     star = {"color": "--series-2", "size": 15, "symbol": "star", "line": {"color": spec.INK, "width": 1}}
     return [*traces, dots([best], "best single model", star)]
+
+
+def _side(cost: float, costs: Sequence[float]) -> str:
+    """Where the name of a dot stands, so that it stays inside the figure."""
+    low, high = math.log10(min(costs)), math.log10(max(costs))
+    place = (math.log10(cost) - low) / ((high - low) or 1.0)
+    return "bottom right" if place < 0.25 else "bottom left" if place > 0.75 else "bottom center"
 
 
 def best_model(models: Sequence[Row]) -> Row:

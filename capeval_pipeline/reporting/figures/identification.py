@@ -139,5 +139,5 @@ def _target(accuracy: float) -> dict[str, Any]:
 
 
 def _target_label(accuracy: float) -> dict[str, Any]:
-    text = {"text": f"target {percent(accuracy)}", "font": {"size": 11, "color": spec.MUTED}, "showarrow": False}
+    text = {"text": f"target {100 * accuracy:g} %", "font": {"size": 11, "color": spec.MUTED}, "showarrow": False}
     return text | {"xref": "paper", "x": 0, "xanchor": "left", "y": accuracy, "yanchor": "top"}

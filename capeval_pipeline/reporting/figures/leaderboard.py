@@ -1,7 +1,6 @@
-"""Leaderboard: mean score with its interval, models by rank, groups that cannot be told apart shaded."""
+"""Leaderboard: mean score with its interval, models by rank, groups that cannot be told apart marked alike."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from capeval_pipeline.reporting.figures import spec
@@ -11,44 +10,51 @@ from capeval_pipeline.reporting.queries import Row
 
 
 def leaderboard(rows: Sequence[Row]) -> Figure | None:
-    """Dots with whiskers, best on top. rows: queries.LEADERBOARD."""
+    """Dots with whiskers, best on top; colour and shape tell the tie group. rows: queries.LEADERBOARD.
+
+    A group need not be consecutive ranks: a model with few items can be tied with the best and stand below others
+    that are not. So groups are told by marks, not by bands.
+    """
     if not rows:
         return None
-    shown = rows[: spec.MAX_MODELS]
-    values = [row["mean_score"] for row in shown]
-    positions = list(range(len(shown)))
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": values,
-        "y": positions,
-        "marker": {"color": "--series-1", "size": 8},
-        "error_x": spec.whiskers(
-            values, [row["score_lower"] for row in shown], [row["score_upper"] for row in shown], "--series-1"
-        ),
-        "hoverinfo": "text",
-        "hovertext": [_hover(row) for row in shown],
-        "showlegend": False,
-    }
-    shapes, annotations = _tie_groups(shown)
-    names = [row["model_id"] for row in shown]
+    shown = list(enumerate(rows[: spec.MAX_MODELS]))
+    groups = sorted({row["tie_group"] for _, row in shown if row["tie_group"] is not None})
+    traces = [_group([entry for entry in shown if entry[1]["tie_group"] == group], group) for group in groups]
+    alone = [entry for entry in shown if entry[1]["tie_group"] is None]
+    if alone:
+        traces.append(_group(alone, None))
+    names = [row["model_id"] for _, row in shown]
     layout = spec.layout(
-        90 + 22 * len(shown),
+        110 + 22 * len(shown),
         spec.axis("mean score with 95 % interval"),
-        spec.names_axis(names, range=[len(shown) - 0.4, -0.6]),
-        shapes=shapes,
-        annotations=annotations,
+        spec.names_axis(names, range=[len(shown) - 0.4, -0.6], showgrid=True, gridcolor=spec.GRID, griddash="dot"),
     )
-    layout["margin"] = {"l": 8, "r": 52, "t": 22, "b": 8}
-    best = shown[0]
+    best = shown[0][1]
     description = (
         f"Mean score of {len(shown)} models with 95 % intervals, best on top. {best['model_id']} leads with "
         f"{score(best['mean_score'])} ({between(best['score_lower'], best['score_upper'])})."
     )
-    note = "Shaded groups: models that cannot be told from the group's first one. " + spec.left_out(
-        len(shown), len(rows)
-    )
-    return Figure([trace], layout, description, note.strip())
+    note = "Models of a tie group cannot be told from the group's first one. " + spec.left_out(len(shown), len(rows))
+    return Figure(traces, layout, description, note.strip())
+
+
+def _group(members: Sequence[tuple[int, Row]], group: int | None) -> dict[str, Any]:
+    place = 0 if group is None else group - 1
+    colour = spec.SERIES[place % len(spec.SERIES)] if group is not None else spec.MUTED
+    values = [row["mean_score"] for _, row in members]
+    lower, upper = [row["score_lower"] for _, row in members], [row["score_upper"] for _, row in members]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": values,
+        "y": [at for at, _ in members],
+        "name": "no group" if group is None else f"tie group {group}",
+        "marker": {"color": colour, "size": 9, "symbol": spec.SYMBOLS[place % len(spec.SYMBOLS)]},
+        "error_x": spec.whiskers(values, lower, upper, colour),
+        "hoverinfo": "text",
+        "hovertext": [_hover(row) for _, row in members],
+        "showlegend": True,
+    }
 
 
 def _hover(row: Row) -> str:
@@ -57,33 +63,3 @@ def _hover(row: Row) -> str:
     return spec.hover(
         str(row["model_id"]), f"{score(row['mean_score'])} ({interval})", ranks, f"{count(row['n_items'])} items"
     )
-
-
-def _tie_groups(shown: Sequence[Row]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Every second group shaded, each named at the right edge, where no whisker comes."""
-    shapes, annotations = [], []
-    indexed = list(enumerate(shown))
-    for number, (group, members) in enumerate(groupby(indexed, key=lambda entry: entry[1]["tie_group"])):
-        places = [place for place, _ in members]
-        if number % 2 == 0:
-            shapes.append(
-                {
-                    "type": "rect",
-                    "xref": "paper",
-                    "x0": 0,
-                    "x1": 1,
-                    "y0": places[0] - 0.5,
-                    "y1": places[-1] + 0.5,
-                    "fillcolor": "--shade",
-                    "line": {"width": 0},
-                    "layer": "below",
-                }
-            )
-        if group is not None:
-            text = {
-                "text": f"tie {group}" if len(places) > 1 else f"{group}",
-                "font": {"size": 11, "color": spec.MUTED},
-            }
-            place = {"xref": "paper", "x": 1.0, "xanchor": "left", "y": places[0], "showarrow": False, "xshift": 4}
-            annotations.append(text | place)
-    return shapes, annotations

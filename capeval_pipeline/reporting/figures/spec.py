@@ -158,7 +158,7 @@ def whiskers(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any], 
 
 def left_out(n_shown: int, n_all: int) -> str:
     """A sentence about models that are not in the figure; empty when all are."""
-    return f"The first {n_shown} of {n_all} models are shown; the table's SQL gives all." if n_all > n_shown else ""
+    return f"The first {n_shown} of {n_all} models are shown." if n_all > n_shown else ""
 
 
 def _distance(low: Any, high: Any) -> float:

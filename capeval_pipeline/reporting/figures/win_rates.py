@@ -1,5 +1,6 @@
 """Win rates: how likely the model of a row beats the model of a column on an item where they differ."""
 
+import math
 from collections.abc import Sequence
 
 from capeval_pipeline.reporting.figures import spec
@@ -14,6 +15,7 @@ def win_rates(rows: Sequence[Row]) -> Figure | None:
         return None
     models = list(dict.fromkeys(row["row_model_id"] for row in rows))
     place = {model: index for index, model in enumerate(models)}
+    reach = _reach(rows)
     rates: list[list[float | None]] = [[None] * len(models) for _ in models]
     marks = [[""] * len(models) for _ in models]
     hovers = [[""] * len(models) for _ in models]
@@ -25,14 +27,14 @@ def win_rates(rows: Sequence[Row]) -> Figure | None:
     trace = {
         "type": "heatmap",
         "z": rates,
-        "zmin": 0,
-        "zmax": 1,
+        "zmin": 0.5 - reach,
+        "zmax": 0.5 + reach,
         "colorscale": [[0, "--low"], [0.5, "--middle"], [1, "--high"]],
         "hoverinfo": "text",
         "hovertext": hovers,
         "text": marks,
-        "texttemplate": "%{text}" if len(models) <= 20 else "",
-        "textfont": {"size": 11, "color": spec.INK},
+        "texttemplate": "%{text}",
+        "textfont": {"size": 11 if len(models) <= 20 else 9, "color": spec.INK},
         "xgap": 1,
         "ygap": 1,
         "colorbar": {
@@ -44,7 +46,7 @@ def win_rates(rows: Sequence[Row]) -> Figure | None:
             "x": 0,
             "xanchor": "left",
             "tickformat": ".0%",
-            "tickvals": [0, 0.25, 0.5, 0.75, 1],
+            "tickvals": [0.5 - reach, 0.5, 0.5 + reach],
             "outlinewidth": 0,
             "title": {"text": "row beats column", "side": "top", "font": {"size": 12}},
         },
@@ -59,9 +61,17 @@ def win_rates(rows: Sequence[Row]) -> Figure | None:
         f"Probability that the model of a row beats the model of a column, {len(models)} models, best first. "
         f"{n_unclear} of {len(rows) // 2} pairs cannot be told apart."
     )
-    note = "Win rates follow from the strengths. "
-    note += "? marks pairs that cannot be told apart. " if len(models) <= 20 else ""
-    return Figure([trace], layout, description, (note + spec.left_out(len(models), rows[0]["n_models"])).strip())
+    note = (
+        "Win rates on items where the two differ, as the strengths give them; ? marks pairs that cannot be told apart. "
+        f"{spec.left_out(len(models), rows[0]['n_models'])}"
+    )
+    return Figure([trace], layout, description, note.strip())
+
+
+def _reach(rows: Sequence[Row]) -> float:
+    """Half the range of the colours: the largest distance from 50 %, rounded up to tenths, so that differences show."""
+    known = [abs(row["win_probability"] - 0.5) for row in rows if not is_unknown(row["win_probability"])]
+    return min(0.5, max(1, math.ceil(10 * max(known, default=0.0) - 1e-9)) / 10)
 
 
 def _hover(row: Row) -> str:
