@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.executors import open_executor
-from capeval_pipeline.methods.identification import plain
+from capeval_pipeline.methods.identification import intervals, plain
 from capeval_pipeline.methods.identification.policies import PLAIN_POLICIES, POLICIES
-from capeval_pipeline.methods.identification.records import ReplaySettings, make_draws
+from capeval_pipeline.methods.identification.records import Draws, ReplaySettings, make_draws
 from capeval_pipeline.methods.identification.replay import replay_policy
 from capeval_pipeline.methods.identification.results import curve_points, interval_points, summarise
 from capeval_pipeline.methods.identification.study import StudyWorld, fit_predictor, run_study
@@ -166,3 +166,21 @@ def test_certificates_come_when_the_plain_intervals_separate(name, seed):
     assert run.pulls_to_certificate == pulls
     means = scores.mean(axis=1)
     assert run.is_certificate_wrong == (leader >= 0 and means[leader] < means.max() - 1e-12)
+
+
+def test_a_certificate_that_luck_made_is_still_there_when_everything_has_been_read():
+    # The second best answers all its right ones first, the best all its wrong ones: the bets are fooled early on.
+    n = 40
+    scores = np.array([np.r_[np.ones(20), np.zeros(20)], np.r_[np.zeros(18), np.ones(22)]])
+    in_order = np.tile(np.arange(n, dtype=np.int32), (2, 1))
+    settings = ReplaySettings(batch=1, pull_budgets=np.array([2 * n]))
+    replay = replay_policy(POLICIES["uniform"], scores, Draws(in_order, in_order[0], np.zeros((2, n))), settings)
+    starts, places = intervals.group_by_arm(replay.trace_arms, 2)
+    trace, alpha = replay.trace[places], 0.1
+    bets = intervals.grouped_bets(trace, starts, n, alpha)
+    is_best, order = np.array([False, True]), np.array([1, 0])
+    wrong, right = (
+        intervals.certificate_time(trace, bets, starts, places, n, alpha, leader, is_best, order) for leader in (0, 1)
+    )
+    # The truth comes out only when the answers leave nothing else possible, and the first certificate is what counts.
+    assert 2 < wrong < 40 < right
