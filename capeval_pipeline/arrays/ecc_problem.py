@@ -78,7 +78,7 @@ def encode_ecc_problem(
     return LabelledProblem(
         problem=EccProblem(
             votes=votes,
-            embeddings=encode_embeddings(embeddings, item_ids),
+            embeddings=_in_affordable_precision(encode_embeddings(embeddings, item_ids)),
             is_test=splits.is_test,
             fold=splits.fold,
             category=positions_of(frame["category"].to_numpy(dtype=object), categories),
@@ -96,3 +96,10 @@ def encode_ecc_problem(
         n_dropped_one_pair=int((~has_votes & (n_pairs == 1)).sum()),
         n_models_left_out=len((known | compared) - set(models)),
     )
+
+
+def _in_affordable_precision(vectors: npt.NDArray[np.float64] | None) -> npt.NDArray[np.floating] | None:
+    """Single precision for more than 10,000 items of more than 256 dimensions: half the memory, F jitters at 1e-8."""
+    if vectors is None or vectors.shape[0] <= 10_000 or vectors.shape[1] <= 256:
+        return vectors
+    return vectors.astype(np.float32)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from capeval_pipeline.errors import ConvergenceError
 from capeval_pipeline.methods.bradley_terry import FloatArray
@@ -72,7 +73,7 @@ def fit_offset(logits: FloatArray, carry_over: FloatArray) -> float:
 
 def calibrate_probe(
     fit: EccFit,
-    embeddings: FloatArray,
+    embeddings: npt.NDArray[np.floating],
     pairs: EvaluationPairs,
     *,
     probe_weights: tuple[float, ...] = PROBE_WEIGHTS,
@@ -105,7 +106,7 @@ def calibrate_probe(
 
 
 def calibrated_losses(
-    calibration: ProbeCalibration, fit: EccFit, embeddings: FloatArray, pairs: EvaluationPairs
+    calibration: ProbeCalibration, fit: EccFit, embeddings: npt.NDArray[np.floating], pairs: EvaluationPairs
 ) -> FloatArray:
     """Losses of the pairs under a calibrated probe, (n_pairs,)."""
     responsibilities = place_probes(

@@ -26,7 +26,12 @@ def log_sigmoid(values: FloatArray) -> FloatArray:
 
 def place_texts(fit: EccFit, embeddings: npt.NDArray[np.floating]) -> FloatArray:
     """Responsibilities from the text alone, softmax(w x . c / T), (n_items, n_clusters); a zero vector is flat."""
-    return softmax_rows(fit.embedding_weight * (embeddings @ fit.centres.T) / fit.temperature)
+    return softmax_rows(fit.embedding_weight * _cosines(fit, embeddings) / fit.temperature)
+
+
+def _cosines(fit: EccFit, embeddings: npt.NDArray[np.floating]) -> FloatArray:
+    """x . c, (n_items, n_clusters), computed in the precision of the embeddings."""
+    return np.asarray(embeddings @ fit.centres.T.astype(embeddings.dtype), dtype=np.float64)
 
 
 def place_probes(
@@ -49,7 +54,7 @@ def place_probes(
     n_items = len(probe_winner)
     logits = np.zeros((n_items, fit.n_clusters))
     if embeddings is not None:
-        logits += fit.embedding_weight * (embeddings @ fit.centres.T)
+        logits += fit.embedding_weight * _cosines(fit, embeddings)
     seen = probe_winner >= 0
     gaps = fit.strengths[:, probe_winner[seen]] - fit.strengths[:, probe_loser[seen]]
     logits[seen] += probe_weight * log_sigmoid(gaps).T

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from capeval_pipeline.methods.bradley_terry import BoolArray, FloatArray, IntArray
 from capeval_pipeline.methods.ecc.baselines import LabelFit, LinearFit, fit_human_labels, fit_linear, pair_logits
@@ -48,7 +49,7 @@ class EccProblem:
     """
 
     votes: Votes
-    embeddings: FloatArray | None
+    embeddings: npt.NDArray[np.floating] | None
     is_test: BoolArray
     fold: IntArray
     category: IntArray
@@ -67,7 +68,7 @@ class EccProblem:
         return kept[self.is_test[kept]]
 
     @property
-    def vectors(self) -> FloatArray:
+    def vectors(self) -> npt.NDArray[np.floating]:
         """Embeddings; zero vectors, which say nothing, without text."""
         return np.zeros((self.votes.n_items, 1)) if self.embeddings is None else self.embeddings
 
