@@ -29,8 +29,10 @@ def gaussian(problem: OracleProblem) -> OracleEstimate:
     scores = problem.draws.scores
     low, high = min(0.0, float(np.nanmin(scores))), max(1.0, float(np.nanmax(scores)))
     value = float(np.clip(items.mean(), low, high))
-    fixed = 1.96 * float(drawn.mean(axis=1).std(ddof=1))
-    error = math.hypot(fixed, 1.96 * standard_error(items))
+    spread = float(drawn.mean(axis=1).std(ddof=1))
+    # Cells that are all shrunk onto the low-rank mean leave no scatter: unknown, not certain.
+    fixed = 1.96 * spread if spread > 1e-12 else math.nan
+    error = math.hypot(1.96 * spread, 1.96 * standard_error(items))
     return OracleEstimate(
         value,
         items,

@@ -19,7 +19,7 @@ def pgm(problem: OracleProblem) -> OracleEstimate:
         simulation.true_items,
         problem,
         0.0,
-        f"right answers follow {problem.posterior.fit.n_topics} topics, difficulty classes and Beta cells",
+        f"right answers follow topics ({problem.posterior.fit.n_topics} chosen), difficulty classes and Beta cells",
     )
 
 

@@ -79,7 +79,7 @@ def frontier(part: Part, settings: FrontierSettings) -> StageResult:
                 n_prices=settings.n_prices,
                 n_multipliers=settings.n_multipliers,
             )
-    routers = _routers(part, encoded, axes, problem) if "usd" in axes else {}
+    routers, oracle_on_test = _routers(part, encoded, axes, problem) if "usd" in axes else ({}, math.nan)
     has_scale = part.benchmark.get("score_low") is not None and part.benchmark.get("score_high") is not None
     return StageResult(
         tables={
@@ -89,7 +89,7 @@ def frontier(part: Part, settings: FrontierSettings) -> StageResult:
             FRONTIER_HEADLINES: _headlines_frame(axes, encoded, routers, has_scale=has_scale),
             FRONTIER_DIAGNOSTICS: _diagnostics_frame(oracle, encoded, problem),
         },
-        verdicts=_verdicts(oracle, axes, encoded, problem, settings, routers),
+        verdicts=_verdicts(oracle, axes, encoded, problem, settings, routers, oracle_on_test),
         numbers=_numbers(oracle, encoded, problem),
     )
 
@@ -246,21 +246,25 @@ def _empty(key: str) -> Any:
 
 def _routers(
     part: Part, encoded: "EncodedGenerations", axes: dict[str, "CostAxisAnalysis"], problem: "OracleProblem"
-) -> dict[str, "RouterCurve"]:
-    """Routers by learned cluster and by true category on the test items; nothing where there are no clusters."""
+) -> tuple[dict[str, "RouterCurve"], float]:
+    """Routers by learned cluster and by true category on the test items, none where there are no clusters.
+
+    Also the naive frontier of the test items at the cost of the best single model.
+    """
     from capeval_pipeline.arrays.generations import encode_responsibilities
+    from capeval_pipeline.methods.frontier import exact_frontier, frontier_quality_at
     from capeval_pipeline.methods.frontier.cluster_router import cluster_router_curve, one_hot
 
     responsibilities = part.read("estimates.cluster_responsibilities")
     splits = part.read("intermediate.item_splits")
     method = next((name for name in _ROUTER_METHODS if (responsibilities["method"] == name).any()), None)
     if method is None or splits.empty:
-        return {}
+        return {}, math.nan
     responsibility, is_test, known = encode_responsibilities(
         responsibilities[responsibilities["method"] == method], splits, encoded.items
     )
     if not (is_test & known).any() or not (~is_test & known).any():
-        return {}
+        return {}, math.nan
     quality, cost = problem.draws.mean_quality, problem.draws.equal_cost.mean(axis=2)
     prices = np.concatenate(([0.0], np.geomspace(1e-3, 1e3, 64) / max(axes["usd"].best.cost_usd, 1e-12)))
     routers = {"cluster": cluster_router_curve(quality[known], cost[known], responsibility, is_test[known], prices)}
@@ -268,7 +272,9 @@ def _routers(
         routers["category"] = cluster_router_curve(
             quality[known], cost[known], one_hot(encoded.categories[known]), is_test[known], prices
         )
-    return routers
+    tested = known & is_test & ~np.isnan(quality + cost).all(axis=1)
+    naive = exact_frontier(quality[tested], cost[tested])
+    return routers, float(frontier_quality_at(naive, routers["cluster"].best_cost))
 
 
 def _numbers(
@@ -300,6 +306,7 @@ def _verdicts(
     problem: "OracleProblem",
     settings: FrontierSettings,
     routers: dict[str, "RouterCurve"],
+    oracle_on_test: float,
 ) -> list[Verdict]:
     """Sentences, one a question; what always belongs to the frontier's (who is left out) is part of its sentence."""
     left_out = sentences.left_out_sentence(encoded.left_out, len(encoded.models))
@@ -310,7 +317,7 @@ def _verdicts(
         constant = sentences.constant_cost_sentence(analysis.best.cost_usd) if analysis.is_cost_constant else None
         answers.append(("frontier", [first, constant, left_out], FRONTIER_HEADLINES))
         answers.append(("frontier_saving", [_saving_sentence(analysis, encoded)], FRONTIER_HEADLINES))
-        answers.append(("frontier_router", [_router_sentence(analysis, routers)], FRONTIER_HEADLINES))
+        answers.append(("frontier_router", [_router_sentence(analysis, routers, oracle_on_test)], FRONTIER_HEADLINES))
     else:
         answers.append(("frontier", [_oracle_sentence(oracle, problem), left_out], ORACLE_ESTIMATES))
     # In the blind zone the forecast is far too low, so it is only quoted where the model may be.
@@ -377,28 +384,21 @@ def _saving_sentence(analysis: "CostAxisAnalysis", encoded: "EncodedGenerations"
     )
 
 
-def _router_sentence(analysis: "CostAxisAnalysis", routers: dict[str, "RouterCurve"]) -> str | None:
-    """Share of the oracle's gain over the best single model that routers get, at its cost."""
+def _router_sentence(
+    analysis: "CostAxisAnalysis", routers: dict[str, "RouterCurve"], oracle_on_test: float
+) -> str | None:
+    """Share of the oracle's gain over the best single model that routers get at its cost, all on the test items."""
     if "cluster" not in routers:
         return None
-    oracle = next(
-        (
-            row.oracle_quality.value
-            for row in analysis.headlines
-            if (row.estimator, row.routing) == ("headline", "pre_hoc")
-        ),
-        math.nan,
-    )
+    shown = {(row.estimator, row.routing): row.oracle_quality.value for row in analysis.headlines}
+    # The test items' own naive frontier, less the bias that was found over all items at that cost.
+    bias = shown["naive", "pre_hoc"] - shown["headline", "pre_hoc"]
+    shares = {name: _share_of_gain(router, oracle_on_test - bias) for name, router in routers.items()}
     return sentences.router_sentence(
-        share_of_gain=_share_of_gain(routers["cluster"], oracle, analysis.best.quality),
-        share_by_category=_share_of_gain(routers["category"], oracle, analysis.best.quality)
-        if "category" in routers
-        else math.nan,
+        share_of_gain=shares["cluster"], share_by_category=shares.get("category", math.nan)
     )
 
 
-def _share_of_gain(router: "RouterCurve", oracle_quality: float, best_quality: float) -> float:
-    gain = oracle_quality - best_quality
-    if not gain > 0:
-        return math.nan
-    return (router.quality_at(router.best_cost) - router.best_quality) / gain
+def _share_of_gain(router: "RouterCurve", oracle_quality: float) -> float:
+    gain = oracle_quality - router.best_quality
+    return (router.quality_at(router.best_cost) - router.best_quality) / gain if gain > 0 else math.nan

@@ -74,7 +74,7 @@ def saving_sentence(
     """At what cost the best single model's quality could be had; None where nothing can be said.
 
     The frontier may be flat there: where its limits reach that quality at costs more than a factor of 3 apart (or the
-    lower one never does), the range is given instead of a figure.
+    lower one never does), the range is given beside the figure.
     """
     if math.isnan(saving) or not best_cost > 0:
         return None
@@ -82,12 +82,14 @@ def saving_sentence(
     least = (1.0 - saving_upper) * best_cost
     most = (1.0 - saving_lower) * best_cost
     quality = f"The quality of {best_model} ({_share(best_quality)})"
-    if math.isnan(most) or math.isnan(least) or most > 3.0 * least:
-        at_most = f"{_money(most)}" if not math.isnan(most) else "a cost that is not determined"
-        return (
-            f"{quality} could be had for between {_money(least)} and {at_most} per item; it costs {_money(best_cost)}."
-        )
-    return f"{quality} could be had for {_money(cost)} instead of {_money(best_cost)} per item ({_share(saving)} less)."
+    figure = f"{quality} could be had for {_money(cost)} instead of {_money(best_cost)} per item"
+    if saving <= 0:
+        return f"{quality} could not be had for less than its {_money(best_cost)} per item."
+    if math.isnan(least) or math.isnan(most) or most > 3.0 * least:
+        at_least = "an unknown cost" if math.isnan(least) else _money(least)
+        at_most = "no saving at all" if math.isnan(most) or most >= best_cost else _money(most)
+        return f"{figure} ({_share(saving)} less), but the draws leave open anything from {at_least} to {at_most}."
+    return f"{figure} ({_share(saving)} less)."
 
 
 def draws_sentence(*, needed: int | None, n_generations: int, target_bias: float) -> str:
