@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from capeval_pipeline.errors import StageSkipped, TableContractError
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
+from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.launchpad import config_fields
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import (
@@ -156,7 +157,6 @@ def stage_asset(
     stage: str,
     tables: Sequence[str],
     inputs: Sequence[str],
-    code_version: str,
     question: str = "",
     is_long: bool = False,
     uses_full: bool = False,
@@ -177,7 +177,7 @@ def stage_asset(
             tables=tuple(tables),
             inputs=tuple(inputs),
             body=body,
-            code_version=f"{code_version}-{values_hash({'contracts': contracts})[:8]}",
+            code_version=f"{code_version(body)}-{values_hash({'contracts': contracts})[:8]}",
             description=inspect.getdoc(body) or "",
             question=question,
             is_long=is_long,

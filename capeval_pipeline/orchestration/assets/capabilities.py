@@ -35,7 +35,6 @@ STAGE = "capabilities"
     tables=["estimates.strengths", "estimates.model_pairs"],
     inputs=["intermediate.item_scores", "staging.stg_judgments"],
     question="strengths",
-    code_version="1",
 )
 def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Mean score, Bradley–Terry strength and rank of each model, and which of two models is better.
@@ -202,7 +201,6 @@ def _strengths_result(
     tables=["estimates.item_embeddings"],
     inputs=["staging.stg_items"],
     question="item_embeddings",
-    code_version="1",
 )
 def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Vectors of the items' texts: those given with the items, else the configured embedder's over all prompts."""
@@ -247,7 +245,6 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     ],
     inputs=ECC_INPUTS,
     question="clusters",
-    code_version="1",
 )
 def ecc(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Clusters of items that explain both their texts and who beats whom, and what they predict on test items.

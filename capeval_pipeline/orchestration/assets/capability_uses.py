@@ -75,7 +75,6 @@ def _complete_test_items(loaded: "LabelledProblem") -> Any:
     tables=["estimates.routing_evaluation"],
     inputs=PUBLISHED,
     question="routing",
-    code_version="1",
 )
 def routing(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Sending each test item to the model its clusters call strongest, with and without asking a pair first.
@@ -204,7 +203,6 @@ def _baseline_scores(published: Published, settings: CapabilitiesSettings, test:
     tables=["estimates.probe_policies"],
     inputs=PUBLISHED,
     question="probe_policies",
-    code_version="1",
     is_long=True,
 )
 def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
@@ -293,7 +291,6 @@ def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
     tables=["estimates.probe_sensitivity"],
     inputs=PUBLISHED,
     question="probe_sensitivity",
-    code_version="1",
     is_long=True,
 )
 def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult:
@@ -344,7 +341,6 @@ def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult
     tables=["estimates.cold_start_evaluation"],
     inputs=PUBLISHED,
     question="cold_start",
-    code_version="1",
     is_long=True,
 )
 def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
@@ -431,7 +427,6 @@ PAPER_CLUSTER_COUNTS = (10, 30, 100)
     tables=["estimates.ood_evaluation"],
     inputs=PUBLISHED,
     question="out_of_domain",
-    code_version="1",
     is_long=True,
 )
 def out_of_domain(part: Part, settings: CapabilitiesSettings) -> StageResult:

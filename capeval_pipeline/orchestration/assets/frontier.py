@@ -37,7 +37,6 @@ _ROUTER_METHODS = ("ecc_shrunk", "ecc")
         "raw.benchmarks",
     ],
     question="frontier",
-    code_version="1",
 )
 def frontier(part: Part, settings: FrontierSettings) -> StageResult:
     """Capability frontier: the best reachable mean quality at each cost, with the luck of taking maxima removed.

@@ -30,7 +30,6 @@ SOURCE = "simulations.identification_summary"
     ],
     inputs=["intermediate.item_scores", "raw.models"],
     question="identification",
-    code_version="1",
     uses_full=True,
 )
 def identification(part: Part, settings: IdentificationSettings) -> StageResult:

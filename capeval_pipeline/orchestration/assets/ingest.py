@@ -29,7 +29,6 @@ LEDGERS = ("readings.files", "raw.files")
     stage="ingest",
     tables=[*READING_KEYS, *RAW_KEYS, *LEDGERS],
     inputs=[],
-    code_version="1",
     always_runs=True,
     run_fields={"staged": "Folder with readings that `capeval ingest` staged; empty reads the benchmark's inbox."},
 )

@@ -17,7 +17,6 @@ def partition_state(steps: Iterable[StageAsset]) -> StageAsset:
         stage="marts",
         tables=[GATE],
         inputs=sorted(key for step in steps for key in step.outputs),
-        code_version="1",
         tolerates_missing=True,
     )
     def partition_state(part: Part, _: None) -> StageResult:

@@ -1,0 +1,99 @@
+"""A step's code version changes with what it computes, and with nothing else."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from capeval_pipeline.orchestration import code_versions
+from capeval_pipeline.orchestration.assets import PYTHON_STEPS
+
+STEP = '''
+"""Steps."""
+from capeval_pipeline.methods.toy_fit import fit
+from capeval_pipeline.methods import toy_other
+
+FACTOR = 2
+
+def wanted(x):
+    """Docstring."""
+    return _inner(x) * FACTOR
+
+def _inner(x):
+    # why
+    return fit(x)
+
+def unrelated(x):
+    return toy_other.other(x)
+'''
+FILES = {
+    "orchestration/assets/toy.py": STEP,
+    "methods/toy_fit.py": "from capeval_pipeline.methods.toy_deep import deep\n\ndef fit(x):\n    return deep(x) + 1\n",
+    "methods/toy_deep.py": "def deep(x):\n    return x\n",
+    "methods/toy_other.py": "def other(x):\n    return x\n",
+}
+
+
+@pytest.fixture
+def version(tmp_path: Path, monkeypatch):
+    """Code version of `wanted` after some texts were replaced in some files."""
+
+    def of(**changes: tuple[str, str]) -> str:
+        for name, text in FILES.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            old, new = changes.get(path.stem, ("", ""))
+            assert old in text
+            path.write_text(text.replace(old, new) if old else text)
+        for cached in (code_versions._tree, code_versions._module_hash, code_versions._imports):
+            cached.cache_clear()
+        monkeypatch.setattr(code_versions, "ROOT", tmp_path)
+
+        def wanted(x):
+            raise NotImplementedError
+
+        wanted.__module__ = "capeval_pipeline.orchestration.assets.toy"
+        return code_versions.code_version(wanted)
+
+    yield of
+    for cached in (code_versions._tree, code_versions._module_hash, code_versions._imports):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"toy": ("Docstring.", "Another.")},
+        {"toy": ("# why", "# why not")},
+        {"toy": ("toy_other.other(x)", "toy_other.other(x) + 1")},
+        {"toy_other": ("return x", "return -x")},
+    ],
+    ids=["docstring", "comment", "a function it does not use", "a module it does not use"],
+)
+def test_what_changes_no_result_keeps_the_version(version, change):
+    assert version(**change) == version()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"toy": ("* FACTOR", "+ FACTOR")},
+        {"toy": ("FACTOR = 2", "FACTOR = 3")},
+        {"toy": ("return fit(x)", "return -fit(x)")},
+        {"toy_fit": ("+ 1", "+ 2")},
+        {"toy_deep": ("return x", "return -x")},
+    ],
+    ids=["its body", "a constant", "a function beside it", "a method", "a method of the method"],
+)
+def test_what_changes_a_result_changes_the_version(version, change):
+    assert version(**change) != version()
+
+
+@pytest.mark.parametrize("step", PYTHON_STEPS, ids=lambda step: step.name)
+def test_every_step_is_versioned_by_more_than_its_own_lines(step):
+    module = importlib.import_module(step.body.__module__)
+    _, imported = code_versions._reached(code_versions._tree(module.__name__), step.body.__name__)
+    assert code_versions._targets(imported), (
+        f"{step.name} reaches no method, sentence or reader in {sys.modules[module.__name__]}"
+    )
