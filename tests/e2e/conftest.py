@@ -18,7 +18,9 @@ name: desk
 score_range: [0, 1]
 has_true_generations: true
 identification: {n_seeds: 8, policies: [uniform, ucb_e]}
+capabilities: {n_clusters: 4, cluster_counts: [1, 2], ridges: [1.0], n_resamples: 100, n_profile_resamples: 20}
 """
+"""Small sizes: these tests are about what runs when, not about the figures."""
 
 Capeval = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -51,12 +53,21 @@ def write_benchmark(folder: Path, models: Sequence[str], *, n_items: int = 120, 
     return folder
 
 
+@pytest.fixture(scope="session")
+def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of compiled kernels for all workspaces of the session; each would compile its own otherwise."""
+    return tmp_path_factory.mktemp("kernels")
+
+
 @pytest.fixture
-def capeval(tmp_path: Path) -> Capeval:
+def capeval(tmp_path: Path, compiled_kernels: Path) -> Capeval:
     """Call the command on a workspace of its own: capeval("run", "--full"); data= names another workspace."""
 
     def call(*words: str, data: Path | None = None, timeout: float = 300, check: bool = True):
-        environment = {**os.environ, "CAPEVAL_DATA": str(data or tmp_path / "workspace"), "COLUMNS": "200"}
+        workspace = str(data or tmp_path / "workspace")
+        environment = {
+            **os.environ, "CAPEVAL_DATA": workspace, "NUMBA_CACHE_DIR": str(compiled_kernels), "COLUMNS": "200"
+        }  # fmt: skip
         done = subprocess.run(
             [COMMAND, *words],
             env=environment,

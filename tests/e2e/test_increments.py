@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import COMMAND, write_benchmark
+from tests.e2e.conftest import COMMAND, SETTINGS, write_benchmark
 
 MODELS = ["alder", "birch", "cedar", "elm", "fir"]
 VERSIONS = """
@@ -31,7 +31,7 @@ def versions(query, data: Path | None = None) -> dict[tuple[str, str], str]:
 
 def test_two_workspaces_from_the_same_files_in_another_order_have_the_same_versions(capeval, query, tmp_path):
     first = write_benchmark(tmp_path / "desk", MODELS)
-    second = write_benchmark(tmp_path / "other", MODELS[:3], settings="name: other\n")
+    second = write_benchmark(tmp_path / "other", MODELS[:3], settings=SETTINGS.replace("name: desk", "name: other"))
     for data, order in ((tmp_path / "a", [first, second]), (tmp_path / "b", [second, first])):
         for folder in order:
             capeval("ingest", str(folder), data=data)
@@ -54,7 +54,7 @@ def test_nothing_runs_where_nothing_changed(capeval, query, tmp_path):
 
 def test_another_model_leaves_old_pairs_and_other_benchmarks_as_they_are(capeval, query, tmp_path):
     folder = write_benchmark(tmp_path / "desk", MODELS)
-    other = write_benchmark(tmp_path / "other", MODELS[:3], settings="name: other\n")
+    other = write_benchmark(tmp_path / "other", MODELS[:3], settings=SETTINGS.replace("name: desk", "name: other"))
     capeval("ingest", str(folder), str(other))
     capeval("run")
     pairs = "select item_id, model_a_id, model_b_id, outcome from intermediate.comparisons where benchmark_id = 'desk'"
@@ -75,7 +75,7 @@ def test_another_model_leaves_old_pairs_and_other_benchmarks_as_they_are(capeval
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path):
+def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path, compiled_kernels):
     """Kills spread over the whole run; what the last run publishes equals a run that nobody disturbed."""
     folder = write_benchmark(tmp_path / "desk", MODELS)
     clean, disturbed = tmp_path / "clean", tmp_path / "disturbed"
@@ -87,7 +87,7 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, 
     capeval("ingest", str(folder), data=disturbed)
     n_killed = 0
     for attempt in range(8):
-        environment = {**os.environ, "CAPEVAL_DATA": str(disturbed)}
+        environment = {**os.environ, "CAPEVAL_DATA": str(disturbed), "NUMBA_CACHE_DIR": str(compiled_kernels)}
         process = subprocess.Popen(
             [COMMAND, "run"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
