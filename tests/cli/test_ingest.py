@@ -1,0 +1,93 @@
+"""`capeval ingest` as a user calls it: counts, exit codes, JSON; nothing written where nothing should be."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from capeval_pipeline import cli
+from capeval_pipeline.settings import load_settings
+from capeval_pipeline.storage.lake import Lake
+from tests.formats.reading import write
+
+GOOD = "item_id,model,score\nq1,elm,1\nq2,elm,0\n"
+
+
+@pytest.fixture
+def ingest(tmp_path, monkeypatch, capsys):
+    """Call the command on a workspace of its own; gives exit code, stdout and stderr."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(tmp_path / "ws"), "ingest", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return call
+
+
+def lake_of(tmp_path: Path) -> Lake:
+    return Lake(load_settings(tmp_path / "ws").lake_root)
+
+
+def test_a_refused_file_does_not_keep_the_others_out(ingest, tmp_path):
+    write(tmp_path / "runs" / "good.csv", GOOD)
+    write(tmp_path / "runs" / "empty.csv", "")
+    code, out, err = ingest(tmp_path / "runs", "--json")
+    assert code == 1
+    entries = {Path(entry["path"]).name: entry for entry in json.loads(out)}
+    assert [entries[name]["status"] for name in ("good.csv", "empty.csv")] == ["read", "refused"]
+    assert {name: value for name, value in entries["good.csv"].items() if name not in ("path", "file_id")} == {
+        "format": "long",
+        "benchmark_ids": ["runs"],
+        "status": "read",
+        "n_read": 2,
+        "n_kept": 2,
+        "n_rejected": 0,
+        "n_duplicate": 0,
+        "rejections": [],
+        "warnings": [],
+        "n_rejections_listed": 0,
+    }
+    assert err.strip().startswith("empty.csv: file: has 0 bytes; expected results.")
+    assert lake_of(tmp_path).read("raw.generations", "runs").num_rows == 2
+
+    versions = {key: lake_of(tmp_path).delta_version(key) for key in ("raw.generations", "raw.files", "readings.files")}
+    code, out, _ = ingest(tmp_path / "runs" / "good.csv", "--json")
+    assert (code, json.loads(out)[0]["status"]) == (0, "unchanged")
+    assert {key: lake_of(tmp_path).delta_version(key) for key in versions} == versions
+
+    code, out, _ = ingest("--forget", tmp_path / "runs" / "good.csv", "--json")
+    assert (code, json.loads(out)[0]["status"]) == (0, "forgotten")
+    assert lake_of(tmp_path).read("raw.generations", "runs").num_rows == 0
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(ingest, tmp_path):
+    path = write(tmp_path / "runs" / "a.csv", GOOD + "q3,elm,1.7\n")
+    code, out, _ = ingest(path, "--dry-run", "--json")
+    entry = json.loads(out)[0]
+    assert code == 0
+    assert (entry["n_read"], entry["n_kept"], entry["n_rejected"]) == (3, 2, 1)
+    assert entry["rejections"][0]["reason"] == "score_out_of_range"
+    assert not lake_of(tmp_path).has_table("raw.files")
+    assert ingest(path, "--dry-run", "--strict")[0] == 1
+    assert not any((tmp_path / "ws" / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["/no/such/path"], "no such file or folder"),
+        (["--format", "foo", "."], "no format 'foo'; expected one of canonical"),
+        (["--benchmark", " ", "."], "--benchmark"),
+        (["--forget", "never.csv"], "no file in the lake came from there"),
+    ],
+)
+def test_wrong_use_ends_with_two_and_one_line(ingest, words, told):
+    code, out, err = ingest(*words)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
