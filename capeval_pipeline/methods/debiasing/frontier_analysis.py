@@ -352,12 +352,11 @@ def _band(
         crossed.value, n_multipliers=n_multipliers, rng=np.random.default_rng([seed, 53])
     )
     jackknife = naive_draw_variance(axis.draws.equal_scores, axis.draws.equal_cost, prices)
-    return (
-        limit(crossed.value, -crossed_width),
-        upper,
-        limit(crossed.value, -fixed_items_half_width(crossed.draw_variance)),
-        limit(support, fixed_items_half_width(jackknife)),
-    )
+    upper_fixed = limit(support, fixed_items_half_width(jackknife))
+    lower_fixed = limit(crossed.value, -fixed_items_half_width(crossed.draw_variance))
+    # With a handful of items the lower end may come out above the upper one by chance.
+    lower = np.minimum(limit(crossed.value, -crossed_width), upper)
+    return lower, upper, np.minimum(lower_fixed, upper_fixed), upper_fixed
 
 
 def _draws_allowed(n_generations: int) -> list[int]:

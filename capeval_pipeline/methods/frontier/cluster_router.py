@@ -65,8 +65,8 @@ def cluster_router_curve(
         costs,
         np.array([by_cost[value] for value in costs]),
         best,
-        float(quality[scored, best].mean()),
-        float(cost[scored, best].mean()),
+        float(quality[scored, best].mean()) if scored.size else float("nan"),
+        float(cost[scored, best].mean()) if scored.size else float("nan"),
     )
 
 
