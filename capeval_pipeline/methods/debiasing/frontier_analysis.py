@@ -5,7 +5,6 @@ Whatever removes the luck from the oracle of score − t·cost removes it from t
 V's bias is a bias of costs.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,6 +21,14 @@ from capeval_pipeline.methods.debiasing.costs import CostPosterior, fit_cost_pos
 from capeval_pipeline.methods.debiasing.cross_fit import CrossFitSupport, halves_support
 from capeval_pipeline.methods.debiasing.draws import DrawTable
 from capeval_pipeline.methods.debiasing.estimates import standard_error
+from capeval_pipeline.methods.debiasing.frontier_records import (
+    CostAxisAnalysis,
+    Figure,
+    FrontierCurve,
+    plain_curve,
+    read_headline,
+    rising,
+)
 from capeval_pipeline.methods.debiasing.model_based import shock_factor_in_use
 from capeval_pipeline.methods.debiasing.posterior import WorldPosterior
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
@@ -34,7 +41,6 @@ from capeval_pipeline.methods.frontier import (
     best_single_model,
     constant_mixture,
     exact_frontier,
-    frontier_cost_at,
     frontier_quality_at,
     frontier_slopes,
     quality_by_conjugation,
@@ -45,55 +51,6 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 CostStatistic = Literal["mean", "p95"]
 _POINTS_A_START = 100
-
-
-@dataclass(frozen=True, eq=False)
-class FrontierCurve:
-    """A frontier at cost budgets, (n_points,) each; quality NaN where refused or infeasible."""
-
-    estimator: str
-    routing: str
-    cost: FloatArray
-    quality: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    lower_fixed: FloatArray
-    upper_fixed: FloatArray
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A number with its 95 % limits, NaN where unknown."""
-
-    value: float = math.nan
-    lower: float = math.nan
-    upper: float = math.nan
-
-
-@dataclass(frozen=True)
-class FrontierHeadline:
-    """What one curve says about the best single model's cost and quality."""
-
-    estimator: str
-    routing: str
-    draws_allowed: int
-    oracle_quality: Figure
-    error_reduction: Figure
-    cost_saving: Figure
-
-
-@dataclass(frozen=True, eq=False)
-class CostAxisAnalysis:
-    """Curves and headlines of one cost axis, with what they are compared with."""
-
-    curves: list[FrontierCurve]
-    headlines: list[FrontierHeadline]
-    best: BestModel
-    best_quality: Figure
-    best_cost: Figure
-    constant_quality_at_matched_cost: float
-    n_items: int
-    is_cost_constant: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +90,11 @@ def analyse_cost_axis(
     curves = _pre_hoc(problem, axis, posterior, costs, verdict, best.cost_usd, n_prices, n_multipliers)
     if axis.draws.n_generations > 1:
         curves += _post_hoc(problem, axis, posterior, costs, verdict, best.cost_usd)
-    curves.append(_plain_curve("naive", "constant", constant.cost_usd, constant.quality))
+    curves.append(plain_curve("naive", "constant", constant.cost_usd, constant.quality))
     matched = float(frontier_quality_at(constant, best.cost_usd))
     draws_allowed = _draws_allowed(axis.draws.n_generations)
     headlines = [
-        _headline(curve, best, draws_allowed[-1] if curve.routing.startswith("post_hoc") else 1) for curve in curves
+        read_headline(curve, best, draws_allowed[-1] if curve.routing.startswith("post_hoc") else 1) for curve in curves
     ]
     is_constant = bool(np.nanmax(axis.cell_cost) == np.nanmin(axis.cell_cost))
     return CostAxisAnalysis(curves, headlines, best, best_quality, best_cost, matched, int(kept.sum()), is_constant)
@@ -254,19 +211,19 @@ def _pre_hoc(
     end = max([float(axis.naive.cost_usd[-1]), *([w.cost_usd[-1] for w in worlds.true] if worlds else [])])
     budgets = _budgets(starts, end, matched_cost)
     naive = frontier_quality_at(axis.naive, budgets)
-    curves = [_plain_curve("naive", "pre_hoc", budgets, naive)]
+    curves = [plain_curve("naive", "pre_hoc", budgets, naive)]
     crossed_quality = np.full(len(budgets), np.nan)
     if crossed is not None:
         conjugate = quality_by_conjugation(crossed.value.mean(axis=0), prices, budgets)
         crossed_quality = np.where(budgets >= crossed.start_cost * (1 - 1e-12), conjugate, np.nan)
-        curves.append(_plain_curve("cross_fit", "pre_hoc", budgets, crossed_quality))
+        curves.append(plain_curve("cross_fit", "pre_hoc", budgets, crossed_quality))
     corrected = np.full(len(budgets), np.nan)
     if worlds is not None:
-        curves.append(_plain_curve("pgm", "pre_hoc", budgets, worlds.mean_true(budgets)))
+        curves.append(plain_curve("pgm", "pre_hoc", budgets, worlds.mean_true(budgets)))
         bias = shock_factor_in_use(problem) * np.maximum(worlds.naive_bias(budgets), 0.0)
-        corrected = _rising(np.fmin(np.fmax(naive - bias, crossed_quality), naive))
+        corrected = rising(np.fmin(np.fmax(naive - bias, crossed_quality), naive))
         corrected = np.where(np.isnan(bias), np.nan, corrected)
-        curves.append(_plain_curve("bias_corrected", "pre_hoc", budgets, corrected))
+        curves.append(plain_curve("bias_corrected", "pre_hoc", budgets, corrected))
     band = _band(axis, prices, support, crossed, budgets, n_multipliers, problem.seed)
     quality = corrected if verdict.kind == "point" else np.full(len(budgets), np.nan)
     curves.append(FrontierCurve("headline", "pre_hoc", budgets, quality, *band))
@@ -315,13 +272,7 @@ def mean_frontier(frontiers: Sequence[Frontier], budgets: FloatArray) -> FloatAr
     values = np.stack([frontier_quality_at(frontier, budgets) for frontier in frontiers])
     known = ~np.isnan(values)
     mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return _rising(np.where(2 * known.sum(axis=0) >= len(frontiers), mean, np.nan))
-
-
-def _rising(quality: FloatArray) -> FloatArray:
-    """Running maximum; NaN stays NaN."""
-    running = np.maximum.accumulate(np.where(np.isnan(quality), -np.inf, quality))
-    return np.where(np.isnan(quality), np.nan, running)
+    return rising(np.where(2 * known.sum(axis=0) >= len(frontiers), mean, np.nan))
 
 
 def _band(
@@ -390,14 +341,14 @@ def _post_hoc(
             starts.append(float(np.mean([world.cost_usd[0] for world in true])))
         end = max([float(naive.cost_usd[-1]), *[float(world.cost_usd[-1]) for world in true]])
         budgets = _budgets(starts, end, matched_cost)
-        curves.append(_plain_curve("naive", routing, budgets, frontier_quality_at(naive, budgets)))
+        curves.append(plain_curve("naive", routing, budgets, frontier_quality_at(naive, budgets)))
         if true:
             mean = mean_frontier(true, budgets)
             values = np.stack([frontier_quality_at(world, budgets) for world in true])
             with np.errstate(invalid="ignore"):
                 spread = 1.96 * np.where(np.isnan(mean), np.nan, np.std(np.nan_to_num(values), axis=0, ddof=1))
             unknown = np.full(len(budgets), np.nan)
-            curves.append(_plain_curve("pgm", routing, budgets, mean))
+            curves.append(plain_curve("pgm", routing, budgets, mean))
             quality = mean if verdict.kind == "point" else unknown
             curves.append(
                 FrontierCurve(
@@ -412,33 +363,3 @@ def _post_hoc(
                 )
             )
     return curves
-
-
-def _plain_curve(estimator: str, routing: str, cost: FloatArray, quality: FloatArray) -> FrontierCurve:
-    unknown = np.full(len(cost), np.nan)
-    return FrontierCurve(estimator, routing, cost, quality, unknown, unknown, unknown, unknown)
-
-
-def _headline(curve: FrontierCurve, best: BestModel, draws_allowed: int) -> FrontierHeadline:
-    qualities = [_read(curve.cost, values, best.cost_usd) for values in (curve.quality, curve.lower, curve.upper)]
-    reductions = [
-        (value - best.quality) / (1.0 - best.quality) if best.quality < 1.0 else math.nan for value in qualities
-    ]
-    savings = [_saving(curve.cost, values, best) for values in (curve.quality, curve.lower, curve.upper)]
-    return FrontierHeadline(
-        curve.estimator, curve.routing, draws_allowed, Figure(*qualities), Figure(*reductions), Figure(*savings)
-    )
-
-
-def _read(cost: FloatArray, quality: FloatArray, budget: float) -> float:
-    known = ~np.isnan(quality)
-    return float(frontier_quality_at(Frontier(cost[known], quality[known]), budget)) if known.any() else math.nan
-
-
-def _saving(cost: FloatArray, quality: FloatArray, best: BestModel) -> float:
-    """1 − F⁻¹(A₀)/C₀; NaN where the curve never reaches A₀ or the cost is 0."""
-    known = ~np.isnan(quality)
-    if not known.any() or not best.cost_usd > 0:
-        return math.nan
-    curve = Frontier(cost[known], _rising(quality[known]))
-    return 1.0 - float(frontier_cost_at(curve, best.quality)) / best.cost_usd

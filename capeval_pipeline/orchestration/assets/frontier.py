@@ -13,7 +13,7 @@ from capeval_pipeline.stage_settings.frontier import FrontierSettings
 
 if TYPE_CHECKING:
     from capeval_pipeline.arrays.generations import EncodedGenerations
-    from capeval_pipeline.methods.debiasing.frontier_analysis import CostAxisAnalysis, Figure
+    from capeval_pipeline.methods.debiasing.frontier_records import CostAxisAnalysis, Figure
     from capeval_pipeline.methods.debiasing.oracle_analysis import OracleAnalysis
     from capeval_pipeline.methods.debiasing.problem import OracleProblem
     from capeval_pipeline.methods.frontier.cluster_router import RouterCurve
@@ -156,7 +156,7 @@ def _headlines_frame(
     *,
     has_scale: bool,
 ) -> pd.DataFrame | Any:
-    from capeval_pipeline.methods.debiasing.frontier_analysis import Figure
+    from capeval_pipeline.methods.debiasing.frontier_records import Figure
 
     unknown = Figure()
     rows = []
@@ -188,7 +188,7 @@ def _headlines_frame(
 
 def _router_headline(router: "RouterCurve", encoded: "EncodedGenerations", *, has_scale: bool) -> dict[str, Any]:
     """The router against the best single model of the training items, both on the test items."""
-    from capeval_pipeline.methods.debiasing.frontier_analysis import Figure
+    from capeval_pipeline.methods.debiasing.frontier_records import Figure
     from capeval_pipeline.methods.frontier import Frontier, frontier_cost_at
 
     reached = router.quality_at(router.best_cost)
