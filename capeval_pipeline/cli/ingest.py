@@ -76,7 +76,9 @@ def _ledger(call: Invocation) -> "list[LedgerRow]":
     from capeval_pipeline.ingestion.batch import ledger_of
 
     lake = call.workspace.lake
-    return ledger_of(lake.read("readings.files")) if lake.has_table("readings.files") else []
+    if not lake.has_table("readings.files") or not lake.has_table("raw.files"):
+        return []
+    return ledger_of(lake.read("readings.files"), lake.read("raw.files"))
 
 
 def _resolved(call: Invocation, batch: "Batch") -> "dict[str, dict[str, pa.Table]]":

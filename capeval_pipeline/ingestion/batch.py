@@ -120,12 +120,19 @@ def load_change(folder: Path, benchmark_id: str) -> Change:
     return Change([Path(name) for name in entry["folders"]], dict(entry["removals"]))
 
 
-def ledger_of(files: pa.Table) -> list[LedgerRow]:
-    """Files that count, from readings.files of any number of benchmarks."""
+def ledger_of(files: pa.Table, committed: pa.Table | None = None) -> list[LedgerRow]:
+    """Files that count, from readings.files of any number of benchmarks.
+
+    committed : raw.files, which is written last; a file that is not in it was cut short and has to be read again.
+    """
+    whole = None
+    if committed is not None:
+        names = ("benchmark_id", "file_id")
+        whole = set(zip(*(committed.column(name).to_pylist() for name in names), strict=True))
     return [
         LedgerRow(**{column.name: row[column.name] for column in fields(LedgerRow)})
         for row in files.to_pylist()
-        if row["replaced_by_file_id"] is None
+        if row["replaced_by_file_id"] is None and (whole is None or (row["benchmark_id"], row["file_id"]) in whole)
     ]
 
 

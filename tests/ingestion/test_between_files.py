@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capeval_pipeline.ingestion.batch import ledger_of
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import write
 from tests.ingestion.workspaces import MemoryWorkspace
@@ -207,3 +208,12 @@ def test_no_text_keeps_prompts_out_of_every_table(tmp_path):
     ]
     assert not any("Secret" in str(table.to_pylist()) for table in tables)
     assert workspace.rows("raw.items")[0]["content_hash"]
+
+
+def test_a_file_whose_commit_was_cut_short_is_read_again(tmp_path):
+    workspace = MemoryWorkspace(tmp_path)
+    path = files_of(tmp_path / "inbox" / "b", {"a.csv": "q1,elm,1\n"})[0]
+    workspace.ingest([path])
+    readings, raw = workspace.readings["b"], workspace.raw["b"]
+    assert len(ledger_of(readings["files"], raw["raw.files"])) == 1
+    assert ledger_of(readings["files"], raw["raw.files"].slice(0, 0)) == []

@@ -97,5 +97,5 @@ def _inbox_change(part: Part, files: pa.Table, folder: Path) -> Change:
     if not inbox.is_dir():
         return Change()
     place = Place(settings.root, settings.inbox)
-    batch = read_batch([inbox], Request(), place, ledger_of(files), folder)
+    batch = read_batch([inbox], Request(), place, ledger_of(files, part.arrow("raw.files")), folder)
     return batch.changes.get(part.benchmark_id, Change())
