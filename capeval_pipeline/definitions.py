@@ -2,8 +2,12 @@
 
 import dagster as dg
 
+from capeval_pipeline.kernel_cache import use_kernel_cache
 from capeval_pipeline.orchestration.assets import build_graph
+from capeval_pipeline.orchestration.assets.identification_studies import IDENTIFICATION_STUDIES
 from capeval_pipeline.orchestration.assets.marts import build_marts
+from capeval_pipeline.orchestration.assets.report import build_report
+from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES, build_studies
 from capeval_pipeline.orchestration.automation import automatic_jobs, schedules, sensors
 from capeval_pipeline.orchestration.jobs import jobs
 from capeval_pipeline.orchestration.stages import build_asset
@@ -13,13 +17,19 @@ from capeval_pipeline.settings import Settings, load_settings
 
 def build_definitions(settings: Settings) -> dg.Definitions:
     """All assets, jobs, sensors and schedules on one workspace."""
+    use_kernel_cache(settings.cache / "kernels")
     graph = build_graph()
 
     def job(name: str) -> dg.JobDefinition:
         return definitions.resolve_job_def(name)
 
     definitions = dg.Definitions(
-        assets=[*(build_asset(step) for step in graph.steps), build_marts(graph.project, graph.steps)],
+        assets=[
+            *(build_asset(step) for step in graph.steps),
+            build_marts(graph.project, graph.steps),
+            build_report(graph.project),
+            *build_studies([*FRONTIER_STUDIES, *IDENTIFICATION_STUDIES]),
+        ],
         jobs=[*jobs(), *automatic_jobs(job)],
         sensors=sensors(),
         schedules=schedules(settings),

@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from capeval_pipeline.kernel_cache import use_kernel_cache
+
 PROJECT = Path(__file__).resolve().parents[1]
+use_kernel_cache(PROJECT / ".pytest_cache" / "kernels")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from capeval_pipeline.kernel_cache import use_kernel_cache
 from capeval_pipeline.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Invocation:
         """Settings of the workspace; also sets CAPEVAL_DATA, so that the definitions load the same one."""
         settings = load_settings(self._data)
         os.environ["CAPEVAL_DATA"] = str(settings.root)
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(settings.cache / "numba"))
+        use_kernel_cache(settings.cache / "kernels")
         return settings
 
     @cached_property

@@ -30,7 +30,7 @@ def run(
     from capeval_pipeline.orchestration.graph import Request
 
     overrides = parse_overrides([*(set_ or []), *([f"capabilities.preset={preset}"] if preset else [])])
-    request = Request(only=only, is_full=full, overrides=overrides, rebuild=rebuild)
+    request = Request(only, full, overrides, rebuild, with_studies=only == "studies")
     job = call.definitions.resolve_job_def
     with driver.workspace_instance(call.workspace) as instance, progress() as say:
         names = [driver.resolve_benchmark(instance, name) for name in benchmark or []]

@@ -102,7 +102,7 @@ def automatic_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
 
     @dg.op(name="refresh_at_full_size", required_resource_keys={"workspace"})
     def refresh_at_full_size(context: dg.OpExecutionContext) -> None:
-        _refresh(context, job, Request(is_full=True))
+        _refresh(context, job, Request(is_full=True, with_studies=True))
 
     @dg.job(name=NIGHTLY, description="Everything stale of every benchmark, then publish.")
     def nightly() -> None:

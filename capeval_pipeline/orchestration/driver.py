@@ -14,12 +14,14 @@ from dagster import DagsterRunStatus, RunsFilter
 from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.orchestration.assets import Graph, build_graph
 from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
+from capeval_pipeline.orchestration.assets.report import are_written
 from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, needed_for, stale_steps
-from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB
+from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT_JOB, STUDIES_JOB
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.reporting.benchmark_names import match_benchmark
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console is the user's: errors come as one sentence at the end, the events stand in the UI."""
@@ -44,10 +46,13 @@ class RunReport:
     benchmarks: Sequence[BenchmarkRun]
     is_published: bool
     publish_failure: str = ""
+    report_failure: str = ""
+    studies_failure: str = ""
 
     @property
     def n_failures(self) -> int:
-        return sum(len(run.failures) for run in self.benchmarks) + bool(self.publish_failure)
+        others = (self.publish_failure, self.report_failure, self.studies_failure)
+        return sum(len(run.failures) for run in self.benchmarks) + sum(bool(failure) for failure in others)
 
 
 Progress = Callable[[str], None]
@@ -93,6 +98,7 @@ def run(
     known = instance.get_dynamic_partitions(BENCHMARKS.name or "")
     chosen = list(benchmarks) or sorted(known)
     runs = []
+    studies_failure = make_studies(job, instance, progress) if request.with_studies else ""
     for plan in plans(workspace, instance, graph, chosen, request):
         if plan.ran:
             progress(f"{plan.benchmark_id}: {len(plan.ran)} steps")
@@ -100,7 +106,8 @@ def run(
         else:
             runs.append(plan)
     published, failure = publish(job, workspace, instance, graph, progress)
-    return RunReport(runs, published, failure)
+    report_failure = write_report(job, workspace, instance, graph, progress)
+    return RunReport(runs, published, failure, report_failure, studies_failure)
 
 
 def plans(
@@ -188,6 +195,32 @@ def publish(
     return result.success, "; ".join(reasons)
 
 
+def make_studies(job: JobSource, instance: dg.DagsterInstance, progress: Progress = lambda _: None) -> str:
+    """Make the studies whose code changed: the failures' lines, or ""."""
+    progress("studies on synthetic worlds")
+    result = job(STUDIES_JOB).execute_in_process(
+        instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
+    )
+    return "; ".join(_reason_of(event) for event in result.all_events if event.is_step_failure)
+
+
+def write_report(
+    job: JobSource,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    graph: Graph,
+    progress: Progress = lambda _: None,
+) -> str:
+    """Write the pages of what is published, unless they are fresh: the failure's one line, or ""."""
+    if not workspace.settings.database.exists() or are_written(workspace, instance, graph.project):
+        return ""
+    progress("report pages")
+    result = job(REPORT_JOB).execute_in_process(
+        instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
+    )
+    return "; ".join(_reason_of(event) for event in result.all_events if event.is_step_failure)
+
+
 def _reason_of(event: dg.DagsterEvent) -> str:
     error = event.step_failure_data.error
     while error is not None and error.cause is not None:
@@ -250,21 +283,6 @@ def resolve_benchmark(instance: dg.DagsterInstance, name: str) -> str:
     return match_benchmark(known, name)
 
 
-def match_benchmark(known: Sequence[str], name: str) -> str:
-    """The id itself, else the only id of that name; several versions or none: UsageError listing them."""
-    if name in known:
-        return name
-    versions = [benchmark_id for benchmark_id in known if benchmark_id.rsplit("@", 1)[0] == name]
-    if len(versions) == 1:
-        return versions[0]
-    if versions:
-        raise UsageError(f"benchmark {name!r} has {len(versions)} versions: {', '.join(versions)}; name one of them")
-    listed = (
-        ", ".join(known[:20]) + (" …" if len(known) > 20 else "") if known else "none yet; `capeval ingest` adds one"
-    )
-    raise UsageError(f"no benchmark {name!r}; there are: {listed}")
-
-
 def failure_of(report: RunReport) -> CapevalError | None:
     """The report's failures as one error, None without any."""
     lines = [
@@ -272,4 +290,8 @@ def failure_of(report: RunReport) -> CapevalError | None:
     ]
     if report.publish_failure:
         lines.append(f"marts: {report.publish_failure}")
+    if report.report_failure:
+        lines.append(f"report: {report.report_failure}")
+    if report.studies_failure:
+        lines.append(f"studies: {report.studies_failure}")
     return CapevalError("\n".join(lines)) if lines else None

@@ -23,13 +23,15 @@ class StaleStep:
 class Request:
     """What one run was asked for, besides "whatever is stale".
 
-    only: a stage, with what it needs upstream, or "" for all. overrides: stage → field → value.
+    only: a stage, with what it needs upstream, or "" for all. overrides: stage → field → value. with_studies: also
+    the studies on synthetic worlds, which no benchmark needs.
     """
 
     only: str = ""
     is_full: bool = False
     overrides: Mapping[str, Mapping[str, object]] | None = None
     rebuild: str = ""
+    with_studies: bool = False
 
     def overrides_of(self, step: StageAsset) -> dict[str, object]:
         """Values set for this run on top of the configured ones, as a record stores them."""

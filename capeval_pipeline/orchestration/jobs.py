@@ -1,4 +1,4 @@
-"""Jobs: one refreshes a benchmark, one publishes. The driver and the sensors run selections of them."""
+"""Jobs: refresh a benchmark, publish, write the report, make the studies. Driver and sensors run selections of them."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ from capeval_pipeline.orchestration.records import asset_key
 
 REFRESH_JOB = "refresh_benchmark"
 PUBLISH_JOB = "publish_warehouse"
+REPORT_JOB = "write_report"
+STUDIES_JOB = "make_studies"
 
 
 def jobs() -> list[Any]:
-    """The two jobs; unresolved, as definitions want them."""
+    """All of them; unresolved, as definitions want them."""
     published = dg.AssetSelection.groups("marts") - dg.AssetSelection.assets(asset_key(GATE))
     refreshed = dg.AssetSelection.groups("ingest", "derive", "capabilities", "identification", "frontier")
     return [
@@ -23,5 +25,13 @@ def jobs() -> list[Any]:
         ),
         dg.define_asset_job(
             PUBLISH_JOB, selection=published, description="Marts of all benchmarks and the published database."
+        ),
+        dg.define_asset_job(
+            REPORT_JOB,
+            selection=dg.AssetSelection.groups("report"),
+            description="HTML pages of the benchmarks whose published tables changed.",
+        ),
+        dg.define_asset_job(
+            STUDIES_JOB, selection=dg.AssetSelection.groups("studies"), description="Studies on synthetic worlds."
         ),
     ]

@@ -53,21 +53,13 @@ def write_benchmark(folder: Path, models: Sequence[str], *, n_items: int = 120, 
     return folder
 
 
-@pytest.fixture(scope="session")
-def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache of compiled kernels for all workspaces of the session; each would compile its own otherwise."""
-    return tmp_path_factory.mktemp("kernels")
-
-
 @pytest.fixture
-def capeval(tmp_path: Path, compiled_kernels: Path) -> Capeval:
+def capeval(tmp_path: Path) -> Capeval:
     """Call the command on a workspace of its own: capeval("run", "--full"); data= names another workspace."""
 
     def call(*words: str, data: Path | None = None, timeout: float = 300, check: bool = True):
         workspace = str(data or tmp_path / "workspace")
-        environment = {
-            **os.environ, "CAPEVAL_DATA": workspace, "NUMBA_CACHE_DIR": str(compiled_kernels), "COLUMNS": "200"
-        }  # fmt: skip
+        environment = {**os.environ, "CAPEVAL_DATA": workspace, "COLUMNS": "200"}
         done = subprocess.run(
             [COMMAND, *words],
             env=environment,

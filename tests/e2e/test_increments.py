@@ -75,7 +75,7 @@ def test_another_model_leaves_old_pairs_and_other_benchmarks_as_they_are(capeval
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path, compiled_kernels):
+def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path):
     """Kills spread over the whole run; what the last run publishes equals a run that nobody disturbed."""
     folder = write_benchmark(tmp_path / "desk", MODELS)
     clean, disturbed = tmp_path / "clean", tmp_path / "disturbed"
@@ -87,7 +87,7 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, 
     capeval("ingest", str(folder), data=disturbed)
     n_killed = 0
     for attempt in range(8):
-        environment = {**os.environ, "CAPEVAL_DATA": str(disturbed), "NUMBA_CACHE_DIR": str(compiled_kernels)}
+        environment = {**os.environ, "CAPEVAL_DATA": str(disturbed)}
         process = subprocess.Popen(
             [COMMAND, "run"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

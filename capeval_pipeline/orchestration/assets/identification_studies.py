@@ -23,4 +23,4 @@ def _identification_gaps() -> pd.DataFrame:
     )
 
 
-IDENTIFICATION_STUDIES: tuple[Study, ...] = (Study("studies.identification_gaps", _identification_gaps, "1"),)
+IDENTIFICATION_STUDIES: tuple[Study, ...] = (Study("studies.identification_gaps", _identification_gaps),)

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace
@@ -18,11 +19,10 @@ STUDY_SEED = 20260626
 
 @dataclass(frozen=True)
 class Study:
-    """A table of `studies`, the function that makes its rows, and the version of that code."""
+    """A table of `studies` and the function that makes its rows."""
 
     table: str
     make: Callable[[], pd.DataFrame]
-    code_version: str
 
 
 def _bias_decay() -> pd.DataFrame:
@@ -44,20 +44,20 @@ def _topic_entropy() -> pd.DataFrame:
 
 
 FRONTIER_STUDIES: tuple[Study, ...] = (
-    Study("studies.oracle_bias_decay", _bias_decay, "1"),
-    Study("studies.debiaser_comparison", _debiaser_comparison, "1"),
-    Study("studies.topic_entropy", _topic_entropy, "1"),
+    Study("studies.oracle_bias_decay", _bias_decay),
+    Study("studies.debiaser_comparison", _debiaser_comparison),
+    Study("studies.topic_entropy", _topic_entropy),
 )
 
 
-def build_studies(studies: Sequence[Study] = FRONTIER_STUDIES) -> list[dg.AssetsDefinition]:
+def build_studies(studies: Sequence[Study]) -> list[dg.AssetsDefinition]:
     """An unpartitioned asset for each study; a study is made again only where its code or contract changed."""
     return [_build(study) for study in studies]
 
 
 def _build(study: Study) -> dg.AssetsDefinition:
     table = TABLES[study.table]
-    code_version = f"{study.code_version}-{values_hash({'contract': str(table.arrow_schema)})[:8]}"
+    version = f"{code_version(study.make)}-{values_hash({'contract': str(table.arrow_schema)})[:8]}"
 
     @dg.multi_asset(
         name=study.table.replace(".", "_"),
@@ -66,7 +66,7 @@ def _build(study: Study) -> dg.AssetsDefinition:
                 asset_key(study.table),
                 group_name="studies",
                 description=table.description,
-                code_version=code_version,
+                code_version=version,
                 owners=OWNERS,
                 kinds={"python", "deltalake", "numba"},
                 metadata={"table": study.table, "grain": ", ".join(table.grain)},
@@ -76,24 +76,24 @@ def _build(study: Study) -> dg.AssetsDefinition:
         can_subset=False,
     )
     def materialize(context: dg.AssetExecutionContext) -> Any:
-        return _materialize(context, study, code_version)
+        return _materialize(context, study, version)
 
     return materialize
 
 
-def _materialize(context: dg.AssetExecutionContext, study: Study, code_version: str) -> dg.MaterializeResult[Any]:
+def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) -> dg.MaterializeResult[Any]:
     from threadpoolctl import threadpool_limits
 
     workspace: Workspace = context.resources.workspace
     made = latest_records(context.instance, [study.table]).get((study.table, None))
-    if made is not None and made.is_made_of({}, code_version, "", {}) and workspace.lake.has_table(study.table):
+    if made is not None and made.is_made_of({}, version, "", {}) and workspace.lake.has_table(study.table):
         return _result(workspace, study, made, is_reused=True)
     with threadpool_limits(limits=1):
         frame = study.make()
     written = workspace.lake.write(study.table, None, conform(TABLES[study.table], frame, None))
     record = VersionRecord(
         data_version=written.data_version,
-        code_version=code_version,
+        code_version=version,
         inputs={},
         configured="",
         n_rows=written.n_rows,
