@@ -164,3 +164,13 @@ def test_real_agent_runs_are_refused_near_their_ceiling(shared):
     assert best["best_quality"] == pytest.approx(0.9329, abs=5e-5)
     assert best["best_cost_usd"] == pytest.approx(0.0388, abs=5e-5)
     assert len(diagnostics["left_out"]) == 13
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 3])
+@pytest.mark.parametrize("n_generations", [1, 2, 5])
+def test_a_handful_of_items_gives_limits_in_order_and_no_warning(n_items, n_generations):
+    result = made(BenchmarkPart(n_items=n_items, n_generations=n_generations, has_clusters=True, seed=n_items))
+    for frame in (result.oracle_estimates, result.frontier_points):
+        for low, high in (("lower", "upper"), ("lower_fixed", "upper_fixed")):
+            assert not (frame[low] > frame[high] + 1e-9).any()
+    assert result.frontier_diagnostics.iloc[0]["verdict"] in ("bracket_only", "upper_bound_only")

@@ -20,7 +20,7 @@ def small_study(calls):
         calls.append(1)
         return pd.DataFrame({"world": ["w"], "mixture": ["1.0"], "entropy": [0.0], "oracle_gap": [0.1]})
 
-    return Study("studies.topic_entropy", make, "1")
+    return Study("studies.topic_entropy", make)
 
 
 def test_a_study_is_written_once_and_then_found(workspace):
