@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from capeval_pipeline.cli.clusters import clusters
@@ -22,6 +21,9 @@ from capeval_pipeline.cli.sql import sql
 from capeval_pipeline.cli.status import status
 from capeval_pipeline.cli.up import up
 from capeval_pipeline.errors import CapevalError
+
+WRONG_USE: Any = typer.BadParameter.__mro__[2]
+"""ClickException, as typer raises it: newer ones bring a click of their own, whose errors are not the package's."""
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
@@ -83,13 +85,13 @@ def main() -> None:
             raise
         print(f"capeval: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except click.exceptions.Abort:
+    except typer.Abort:
         sys.exit(_interrupted())
     except KeyboardInterrupt:
         sys.exit(_interrupted())
-    except click.exceptions.Exit as end:
+    except typer.Exit as end:
         sys.exit(end.exit_code)
-    except click.ClickException as error:
+    except WRONG_USE as error:
         error.show()
         sys.exit(error.exit_code)
     except BrokenPipeError:

@@ -86,11 +86,12 @@ def show(
 def print_view(view: View, rows: Sequence[dict[str, Any]], top: int) -> None:
     """A view as a plain table, with a line about rows that are left out."""
     shown = rows[:top] if top > 0 else rows
+    columns = [column for column in view.columns if not column.is_wide]
     print_table(
         view.caption,
-        [column.heading for column in view.columns],
-        [[column.cell(row) for column in view.columns] for row in shown],
-        right=[column.heading for column in view.columns if column.is_number],
+        [column.heading for column in columns],
+        [[column.cell(row) for column in columns] for row in shown],
+        right=[column.heading for column in columns if column.is_number],
     )
     if len(shown) < len(rows):
         typer.echo(f"{len(shown)} of {len(rows)} rows; --top 0 prints all")

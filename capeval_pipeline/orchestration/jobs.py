@@ -1,4 +1,4 @@
-"""Jobs: refresh a benchmark, publish, write the report, make the studies. Driver and sensors run selections of them."""
+"""Jobs: one refreshes a benchmark, one publishes, one writes the report. Driver and sensors run selections of them."""
 
 from typing import Any
 

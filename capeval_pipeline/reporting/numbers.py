@@ -87,7 +87,8 @@ def between(lower: Any, upper: Any, writer: Writer = score) -> str:
         return f"at most {writer(upper)}"
     if is_unknown(upper):
         return f"at least {writer(lower)}"
-    return f"{writer(lower)} to {writer(upper)}"
+    low, high = writer(lower), writer(upper)
+    return f"{low.removesuffix(' %') if high.endswith(' %') else low} to {high}"
 
 
 def _signed(text: str) -> str:

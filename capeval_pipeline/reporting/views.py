@@ -30,11 +30,15 @@ from capeval_pipeline.reporting.queries import Query, Row
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table for people: its heading, a row's cell as text, whether cells are numbers."""
+    """A column of a table for people: its heading, a row's cell as text, whether cells are numbers.
+
+    is_wide: long texts, which a terminal has no room for; the page shows them.
+    """
 
     heading: str
     cell: Callable[[Row], str]
     is_number: bool = True
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ CLUSTERS = View(
         Column("best there (not to be told apart)", lambda row: _few(row["best_model_ids"]), False),
         plain("models that moved", "n_moved", count),
         plain("categories", "top_categories"),
-        Column("examples", _examples, False),
+        Column("examples", _examples, False, is_wide=True),
     ),
 )
 

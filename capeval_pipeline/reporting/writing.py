@@ -1,7 +1,9 @@
 """Puts pages on disk: a reader of the folder sees the old page or the new one, never half of one."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.html"
+
+
+def report_code() -> str:
+    """Hash of the code that makes pages: a change in it makes all of them stale."""
+    folder = Path(__file__).resolve().parent
+    sources = sorted(path for path in folder.rglob("*") if path.suffix in {".py", ".css", ".js"})
+    digest = hashlib.sha256(version("plotly").encode())
+    for path in sources:
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def write_text(path: Path, text: str) -> None:

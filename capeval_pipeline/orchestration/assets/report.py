@@ -1,4 +1,4 @@
-"""The report's pages as one asset: made again for the benchmarks whose published tables changed, else left as they are."""
+"""The report's pages as one asset: made again where published tables changed, else left as they are."""
 
 from collections.abc import Mapping
 from typing import Any
