@@ -1,10 +1,10 @@
 """Studies as assets: written once, found again, fitting their contracts."""
 
 import dagster as dg
-import pandas as pd
 import pytest
 
-from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES, Study, build_studies
+from capeval_pipeline.methods.debiasing import studies as frontier_studies
+from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES, build_studies
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import load_settings
 
@@ -15,23 +15,22 @@ def workspace(tmp_path, monkeypatch):
     return Workspace(load_settings())
 
 
-def small_study(calls):
-    def make():
-        calls.append(1)
-        return pd.DataFrame({"world": ["w"], "mixture": ["1.0"], "entropy": [0.0], "oracle_gap": [0.1]})
-
-    return Study("studies.topic_entropy", make)
-
-
-def test_a_study_is_written_once_and_then_found(workspace):
+def test_a_study_is_written_once_and_then_found(workspace, monkeypatch):
     calls = []
-    assets = build_studies([small_study(calls)])
+    whole = frontier_studies.study_topic_entropy
+
+    def small(*, seed):
+        calls.append(seed)
+        return whole(seed=seed, n_items_a_topic=30, n_mixtures=5)
+
+    monkeypatch.setattr(frontier_studies, "study_topic_entropy", small)
+    assets = build_studies([study for study in FRONTIER_STUDIES if study.table == "studies.topic_entropy"])
     instance = dg.DagsterInstance.ephemeral()
     for _ in range(2):
         result = dg.materialize(assets, instance=instance, resources={"workspace": workspace})
         assert result.success
     assert len(calls) == 1
-    assert workspace.lake.read("studies.topic_entropy").to_pandas()["oracle_gap"].tolist() == [0.1]
+    assert workspace.lake.read("studies.topic_entropy").num_rows == 2 * (5 + 2)
 
 
 def test_each_study_has_its_table():
