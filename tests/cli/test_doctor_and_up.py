@@ -1,0 +1,120 @@
+"""doctor says what is set and what is broken; up ends what it started."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from capeval_pipeline.cli import main
+from capeval_pipeline.cli.up import check_free, watch, workspace_file
+from capeval_pipeline.errors import CapevalError
+from tests.reporting.published import publish
+
+
+@pytest.fixture
+def doctor(monkeypatch, capsys):
+    """Run `capeval doctor --json` on a folder: (exit code, report)."""
+
+    def call(folder: Path) -> tuple[int, dict]:
+        monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(folder), "doctor", "--json"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def state_of(report: dict, what: str) -> str:
+    return next(finding["state"] for finding in report["findings"] if finding["what"] == what)
+
+
+def setting_of(report: dict, name: str) -> dict:
+    return next(entry for entry in report["settings"] if entry["setting"] == name)
+
+
+def test_a_healthy_workspace_ends_with_zero(doctor, tmp_path):
+    publish(tmp_path / "capeval.duckdb")
+    code, report = doctor(tmp_path)
+    assert code == 0
+    assert state_of(report, "database") == "ok"
+    assert report["versions"]["duckdb"]
+
+
+def test_every_setting_says_where_it_comes_from(doctor, tmp_path, monkeypatch):
+    (tmp_path / "capeval.toml").write_text("n_workers = 3\n[derive]\nseed = 5\n", encoding="utf-8")
+    monkeypatch.setenv("CAPEVAL_MEMORY_LIMIT", "2GB")
+    _, report = doctor(tmp_path)
+    assert setting_of(report, "n_workers") == {"setting": "n_workers", "value": 3, "from": "capeval.toml"}
+    assert setting_of(report, "memory_limit")["from"] == "environment CAPEVAL_MEMORY_LIMIT"
+    assert setting_of(report, "time_zone")["from"] == "default"
+    assert setting_of(report, "data")["from"] == "--data"
+    assert state_of(report, "[derive]") == "ok"
+
+
+@pytest.mark.parametrize("text", ["n_workers = 0", "no_such_setting = 1", "not toml at all ["])
+def test_broken_settings_are_a_finding_and_code_one(doctor, tmp_path, text):
+    (tmp_path / "capeval.toml").write_text(text, encoding="utf-8")
+    code, report = doctor(tmp_path)
+    assert code == 1
+    assert state_of(report, "settings") == "broken"
+
+
+def test_a_published_link_to_nothing_is_broken(doctor, tmp_path):
+    (tmp_path / "capeval.duckdb").symlink_to("warehouse/gone.duckdb")
+    code, report = doctor(tmp_path)
+    assert code == 1
+    assert state_of(report, "database") == "broken"
+
+
+def test_a_published_file_that_is_no_database_is_broken(doctor, tmp_path):
+    (tmp_path / "capeval.duckdb").write_bytes(b"not a database, but long enough to look at" * 200)
+    code, report = doctor(tmp_path)
+    assert code == 1
+    assert state_of(report, "published") == "broken"
+
+
+def test_a_port_in_use_is_told_before_anything_starts():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(CapevalError, match="choose one with --port"):
+            check_free("127.0.0.1", taken.getsockname()[1])
+
+
+def test_the_workspace_file_names_the_one_code_location():
+    assert "location_name: capeval_pipeline" in workspace_file().read_text(encoding="utf-8")
+
+
+def test_a_process_that_ends_by_itself_ends_the_other_and_is_an_error(tmp_path):
+    sleeper = "import os, time, pathlib; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"
+    quitter = "import time; time.sleep(0.5); raise SystemExit(3)"
+    commands = [[sys.executable, "-c", sleeper], [sys.executable, "-c", quitter]]
+    with pytest.raises(CapevalError, match="code 3"):
+        watch(commands, dict(os.environ), tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_an_interrupt_ends_both_and_is_no_error(tmp_path):
+    script = (
+        "import os, sys; from pathlib import Path; from capeval_pipeline.cli.up import watch; "
+        "child = 'import os, time, pathlib; pathlib.Path(str(os.getpid())).touch(); time.sleep(60)'; "
+        "watch([[sys.executable, '-c', child]] * 2, dict(os.environ), Path(sys.argv[1]))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 2:
+        assert time.monotonic() < deadline, "the two processes did not start"
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    parent.communicate(timeout=30)
+    assert parent.returncode == 0
+    for path in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name), 0)
