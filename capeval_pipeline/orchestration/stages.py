@@ -325,7 +325,8 @@ def write_outputs(
             )
             raise
     sentences = [verdict.sentence for verdict in outcome.verdicts]
-    for key, table in tables.items():
+    for key in step.outputs:
+        table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
         clock = TABLES[key].clock_columns if key in TABLES else ()
         written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock)
         checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}

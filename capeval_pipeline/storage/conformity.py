@@ -56,7 +56,10 @@ def sort_by_grain(table: pa.Table, grain: Sequence[str]) -> pa.Table:
     sortable = [name for name in grain if not pa.types.is_list(table.schema.field(name).type)]
     if not sortable or table.num_rows < 2:
         return table.combine_chunks()
-    return table.sort_by([(name, "ascending") for name in sortable]).combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in sortable])
+    if bool(pc.all(pc.equal(order, pa.array(np.arange(table.num_rows, dtype=np.uint64))))):
+        return table  # no copy where SQL has sorted already
+    return table.take(order).combine_chunks()
 
 
 def empty(table: Table) -> pa.Table:

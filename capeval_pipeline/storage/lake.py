@@ -178,7 +178,7 @@ class Lake:
         if self._open(key) is None:
             write_deltalake(
                 uri,
-                keyed,
+                _streamed(keyed),
                 mode="append",
                 partition_by=[PARTITION_COLUMN],
                 configuration={
@@ -191,13 +191,18 @@ class Lake:
             # schema_mode="overwrite" with a predicate would drop the columns of other benchmarks' parts
             write_deltalake(
                 uri,
-                keyed,
+                _streamed(keyed),
                 mode="overwrite",
                 predicate=f"{PARTITION_COLUMN} = {text_literal(part)}",
                 schema_mode="merge",
                 commit_properties=properties,
             )
         return int(DeltaTable(uri).version())
+
+
+def _streamed(table: pa.Table) -> pa.RecordBatchReader:
+    """The table in small batches: handed over whole, the writer keeps a second copy of it."""
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=65_536))
 
 
 def parquet_scan(paths: Sequence[str]) -> str:
