@@ -61,7 +61,7 @@ def test_json_holds_the_sentences_and_every_row(capeval, workspace, command):
 
 def test_the_leaderboard_in_json_keeps_names_as_they_are(capeval, workspace):
     found = json.loads(capeval("--data", workspace, "leaderboard", "quiz", "--json")[1])
-    assert [row["model_id"] for row in found["leaderboard"]][0] == HOSTILE_MODEL
+    assert found["leaderboard"][0]["model_id"] == HOSTILE_MODEL
     assert found["leaderboard"][0]["upper"] is None
 
 
