@@ -321,14 +321,15 @@ def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult
         ]
     frame = pd.DataFrame(rows)
     method = "ecc_shrunk" if "ecc_shrunk" in published.mixtures else "ecc"
-    own = frame[frame["method"] == method].groupby("pair_subset")["gain_percent"].agg(["mean", "std"])
+    gains = frame[frame["method"] == method].groupby("pair_subset")["gain_percent"]
+    mean, deviation = gains.mean().to_dict(), gains.std().to_dict()
     sentence = sensitivity_sentence(
         method=method,
         n_draws=7,
-        mean_all=float(own.loc["all", "mean"]),
-        sd_all=float(own.loc["all", "std"]),
-        mean_disjoint=float(own.loc["disjoint", "mean"]),
-        sd_disjoint=float(own.loc["disjoint", "std"]),
+        mean_all=mean["all"],
+        sd_all=deviation["all"],
+        mean_disjoint=mean["disjoint"],
+        sd_disjoint=deviation["disjoint"],
     )
     return StageResult(
         tables={"estimates.probe_sensitivity": frame},
@@ -402,14 +403,15 @@ def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
     budgets = frame["pull_budget"].unique().tolist()
     budget = 100 if 100 in budgets else max(budgets)
     at_budget = frame[frame["pull_budget"] == budget]
-    means = at_budget.groupby("method")[["gain_percent", "gain_percent_unseen"]].mean()
+    gain = at_budget.groupby("method")["gain_percent"].mean().to_dict()
+    gain_unseen = at_budget.groupby("method")["gain_percent_unseen"].mean().to_dict()
     sentence = cold_start_sentence(
         pull_budget=budget,
         n_held_out=int(at_budget["held_out_model_id"].nunique()),
-        hierarchical=float(means.loc["hierarchical", "gain_percent"]),
-        hierarchical_unseen=float(means.loc["hierarchical", "gain_percent_unseen"]),
-        authors=float(means.loc["authors_like", "gain_percent"]),
-        control=float(means.loc["carry_over_control", "gain_percent"]),
+        hierarchical=gain["hierarchical"],
+        hierarchical_unseen=gain_unseen["hierarchical"],
+        authors=gain["authors_like"],
+        control=gain["carry_over_control"],
     )
     return StageResult(
         tables={"estimates.cold_start_evaluation": frame},
@@ -477,7 +479,7 @@ def out_of_domain(part: Part, settings: CapabilitiesSettings) -> StageResult:
     frame = pd.DataFrame(list(rows.values())).astype({"n_clusters": "Int64"})
     method = "ecc" if options.is_paper else "ecc_shrunk"
     own = frame[(frame["method"] == method) & (frame["inference"] == "emb") & (frame["pair_subset"] == "all")]
-    worst = own.loc[own["gain_percent"].idxmin()]
+    worst = own.sort_values("gain_percent", kind="stable").iloc[0]
     sentence = out_of_domain_sentence(
         method=method,
         n_domains=len(domains),
