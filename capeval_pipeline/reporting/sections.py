@@ -74,6 +74,7 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
         (views.CLUSTERS,),
+        reasons=("clusters",),
     ),
     Section(
         "prediction",

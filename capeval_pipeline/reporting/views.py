@@ -321,8 +321,8 @@ COVERAGE = View(
         plain("not run", "n_not_run", count),
         plain("draws an item", "generations_median", number),
         plain("judgments", "n_judgments", count),
-        plain("errors left out", "mean_ignoring_errors", score),
-        plain("errors wrong", "mean_errors_wrong", score),
+        plain("score, errors left out", "mean_ignoring_errors", score),
+        plain("score, errors wrong", "mean_errors_wrong", score),
     ),
 )
 
