@@ -33,7 +33,7 @@ from capeval_pipeline.orchestration.records import (
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.conformity import conform, empty
-from capeval_pipeline.storage.tables import TABLES
+from capeval_pipeline.storage.tables import TABLES, Column
 
 OWNERS = ["team:capeval"]
 CONTRACT_CHECK = "fits_its_contract"
@@ -221,7 +221,7 @@ def _spec(step: StageAsset, key: str) -> dg.AssetSpec:
         asset_key(key),
         deps=[asset_key(read) for read in step.inputs],
         group_name=step.stage,
-        description=step.table_descriptions.get(key) or step.description,
+        description="\n\n".join(filter(None, (step.table_descriptions.get(key), step.description))),
         code_version=step.code_version,
         automation_condition=_condition(step),
         owners=OWNERS,
@@ -236,13 +236,18 @@ def _condition(step: StageAsset) -> dg.AutomationCondition[Any] | None:
     return follow_data_versions(tolerates_missing=step.tolerates_missing)
 
 
+def described(column: Column) -> str:
+    """A column's meaning, its unit in brackets."""
+    return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+
+
 def _static_metadata(key: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {"table": key, "sql": f"select * from {key} limit 100"}
     if key in TABLES:
         metadata["grain"] = ", ".join(TABLES[key].grain)
         metadata["dagster/column_schema"] = dg.TableSchema(
             [
-                dg.TableColumn(column.name, str(column.type), description=f"{column.meaning} {column.unit}".strip())
+                dg.TableColumn(column.name, str(column.type), description=described(column))
                 for column in TABLES[key].columns
             ]
         )

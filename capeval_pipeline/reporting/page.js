@@ -36,7 +36,10 @@
       const axis = layout[name];
       if (width < 560) {
         axis.fixedrange = true;
-        if (axis.ticktext) axis.ticktext = axis.ticktext.map(shortLabel);
+        if (axis.ticktext && typeof axis.tickvals[0] === "number" && axis.type !== "log") {
+          axis.ticktext = axis.ticktext.map(shortLabel);
+          if (name === "xaxis") axis.tickangle = -60;
+        }
         if (axis.title && axis.title.text) axis.title.text = axis.title.text.replace(/, /g, ",<br>");
       }
     }
