@@ -53,27 +53,31 @@ def write_benchmark(folder: Path, models: Sequence[str], *, n_items: int = 120, 
     return folder
 
 
+def call_capeval(
+    *words: str, data: Path, timeout: float = 300, check: bool = True
+) -> "subprocess.CompletedProcess[str]":
+    """The command on the workspace `data`, in a process of its own; with check an exit other than 0 fails the test."""
+    environment = {**os.environ, "CAPEVAL_DATA": str(data), "COLUMNS": "200"}
+    done = subprocess.run(
+        [COMMAND, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=data.parent,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(f"capeval {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
 @pytest.fixture
 def capeval(tmp_path: Path) -> Capeval:
     """Call the command on a workspace of its own: capeval("run", "--full"); data= names another workspace."""
 
     def call(*words: str, data: Path | None = None, timeout: float = 300, check: bool = True):
-        workspace = str(data or tmp_path / "workspace")
-        environment = {**os.environ, "CAPEVAL_DATA": workspace, "COLUMNS": "200"}
-        done = subprocess.run(
-            [COMMAND, *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=tmp_path,
-            check=False,
-        )
-        if check and done.returncode != 0:
-            raise AssertionError(
-                f"capeval {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-            )
-        return done
+        return call_capeval(*words, data=data or tmp_path / "workspace", timeout=timeout, check=check)
 
     return call
 
