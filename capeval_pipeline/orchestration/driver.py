@@ -1,6 +1,7 @@
 """What `capeval run` does: find what is stale, run it in process on the same definitions and instance as the UI."""
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from capeval_pipeline import errors
 from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.orchestration.assets import Graph, build_graph
 from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
@@ -25,6 +27,11 @@ from capeval_pipeline.reporting.benchmark_names import match_benchmark
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console is the user's: errors come as one sentence at the end, the events stand in the UI."""
+
+OWN_ERRORS = {
+    name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, CapevalError)
+}
+"""Classes whose message is a sentence for the user."""
 
 HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
 
@@ -157,6 +164,8 @@ def run_steps(
         step_config: dict[str, object] = {**(request.overrides or {}).get(entry.step.stage, {})}
         if request.is_full:
             step_config["full"] = True
+        if request.rebuild in entry.step.outputs:
+            step_config["rebuild"] = True
         step_config |= dict((run_config or {}).get(entry.step.name, {}))
         if step_config:
             config[entry.step.name] = {"config": step_config}
@@ -222,12 +231,14 @@ def write_report(
 
 
 def _reason_of(event: dg.DagsterEvent) -> str:
+    """The failure's sentence: that of our own error nearest the surface, else of the innermost cause."""
     error = event.step_failure_data.error
-    while error is not None and error.cause is not None:
-        error = error.cause
     if error is None:
         return "failed without an error"
-    return str(error.message).strip().splitlines()[0]
+    while error.cause is not None and error.cls_name not in OWN_ERRORS:
+        error = error.cause
+    message = str(error.message).strip().splitlines()[0]
+    return re.sub(r"^[\w.]+: ", "", message) if error.cls_name in OWN_ERRORS else message
 
 
 def process_tags() -> dict[str, str]:

@@ -84,13 +84,14 @@ def stale_steps(
 ) -> list[StaleStep]:
     """Which steps of a benchmark must run, in order: not made yet, made from something else, or downstream of one.
 
-    Long evaluations count only if the request is full; files are read by ingest alone, never here.
+    Long evaluations count only if the request is full; new files are read by ingest alone, never here. A table asked
+    to be built again is, whatever step makes it: raw tables from what was read, not from the files.
     """
     candidates = needed_for(steps, request.only) if request.only else list(steps)
     stale: list[StaleStep] = []
     moving: set[str] = set()
     for step in candidates:
-        if step.always_runs or (step.is_long and not request.is_full):
+        if request.rebuild not in step.outputs and (step.always_runs or (step.is_long and not request.is_full)):
             continue
         reason = _reason(step, benchmark_id, records, workspace, facts, request, moving)
         if reason:
@@ -109,10 +110,10 @@ def _reason(
     moving: set[str],
 ) -> str:
     made = [records.get((key, benchmark_id)) for key in step.outputs]
-    if any(record is None for record in made):
-        return "not made yet"
     if request.rebuild in step.outputs:
         return "asked to be built again"
+    if any(record is None for record in made):
+        return "not made yet"
     upstream = sorted(set(step.inputs) & moving)
     if upstream:
         return f"{upstream[0]} is made again"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 
 def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str] | None = None) -> dict[str, dg.Field]:
-    """Dagster config of a step: an optional field for each of the stage's settings, `full`, and the step's run fields.
+    """Dagster config of a step: a field for each of the stage's settings, `full`, `rebuild`, the step's run fields.
 
     Bounds stand in the description; the settings model itself enforces them when the step starts.
     """
@@ -19,6 +19,9 @@ def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str
             bool, is_required=False, default_value=False, description="The long size, as `capeval run --full` asks for."
         )
     }
+    fields["rebuild"] = dg.Field(
+        bool, is_required=False, default_value=False, description="Make it again even if nothing it reads has changed."
+    )
     for name, info in (settings.model_fields if settings else {}).items():
         bounds = ", ".join(str(bound) for bound in info.metadata)
         shown = "as configured" if info.is_required() else f"default {info.get_default(call_default_factory=True)!r}"

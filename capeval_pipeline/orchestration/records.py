@@ -7,7 +7,7 @@ every materialization carries as metadata: data versions of the inputs, code ver
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import dagster as dg
@@ -123,4 +123,8 @@ def _record(event: Any) -> VersionRecord | None:
     if RECORD_KEY not in metadata:
         return None
     stored: dict[str, Any] = metadata[RECORD_KEY].value
-    return VersionRecord(**stored, run_id=event.run_id, materialized_at=event.timestamp)
+    known = {entry.name for entry in fields(VersionRecord)}
+    if not {"data_version", "code_version", "inputs", "configured"} <= set(stored):
+        return None  # written by another release: counts as not made
+    kept = {name: value for name, value in stored.items() if name in known}
+    return VersionRecord(**kept | {"run_id": event.run_id, "materialized_at": event.timestamp})

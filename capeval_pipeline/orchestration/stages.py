@@ -259,10 +259,11 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
     benchmark_id = context.partition_key
     config = dict(context.op_execution_context.op_config or {})
     is_full = bool(config.pop("full", False))
+    is_forced = step.always_runs or bool(config.pop("rebuild", False))
     run_config = {name: config.pop(name, None) for name in step.run_fields}
     overrides = {name: value for name, value in config.items() if value is not None}
     with workspace.benchmark_lock(benchmark_id):
-        facts = workspace.benchmarks().get(benchmark_id, {})
+        facts = workspace.benchmark(benchmark_id)
         settings = workspace.stage_settings(step.stage, facts, overrides)
         if step.uses_full and is_full:
             overrides = {**overrides, "full": True}
@@ -270,7 +271,7 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
         inputs = {key: _version(records, key, benchmark_id) for key in step.inputs}
         configured = step.configured(workspace, facts)
         made = [records.get((key, benchmark_id)) for key in step.outputs]
-        if not step.always_runs and all(
+        if not is_forced and all(
             record and record.is_made_of(inputs, step.code_version, configured, overrides) for record in made
         ):
             yield from _reused(workspace, step, [record for record in made if record])

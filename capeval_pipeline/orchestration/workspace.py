@@ -35,9 +35,16 @@ class Workspace:
 
     def benchmarks(self) -> dict[str, dict[str, Any]]:
         """The row of raw.benchmarks of every benchmark, `settings` parsed; empty before the first ingest."""
+        return self._facts(None)
+
+    def benchmark(self, benchmark_id: str) -> dict[str, Any]:
+        """The row of raw.benchmarks of one benchmark, `settings` parsed; empty before its first ingest."""
+        return self._facts(benchmark_id).get(benchmark_id, {})
+
+    def _facts(self, benchmark_id: str | None) -> dict[str, dict[str, Any]]:
         if not self.lake.has_table("raw.benchmarks"):
             return {}
-        rows = self.lake.read("raw.benchmarks").to_pylist()
+        rows = self.lake.read("raw.benchmarks", benchmark_id).to_pylist()
         return {row["benchmark_id"]: {**row, "settings": json.loads(row["settings"] or "{}")} for row in rows}
 
     def stage_settings(

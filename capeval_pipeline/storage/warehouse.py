@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.errors import CapevalError, LakeError
 from capeval_pipeline.storage.claims import claims_found
 from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
 from capeval_pipeline.storage.lake import Lake, content_version, parquet_scan
@@ -78,6 +78,9 @@ class Warehouse:
                 claims = _check_claims(connection, project)
                 connection.execute("use memory")
                 connection.execute("detach warehouse")
+        except LakeError:
+            unfinished.unlink(missing_ok=True)
+            raise
         except duckdb.Error as error:
             unfinished.unlink(missing_ok=True)
             raise CapevalError(
@@ -170,10 +173,15 @@ def _create_layers(
         target = f"{quoted(layer)}.{quoted(name)}"
         handed = extra.get(key)
         paths = [] if handed is not None else lake.paths(key)
-        if paths and (layer in VIEW_LAYERS or key in VIEW_TABLES):
-            connection.execute(f"create view {target} as {parquet_scan(paths)}")
-        elif paths:
-            connection.execute(f"create table {target} as {parquet_scan(paths)}")
+        kind = "view" if layer in VIEW_LAYERS or key in VIEW_TABLES else "table"
+        if paths:
+            try:
+                connection.execute(f"create {kind} {target} as {parquet_scan(paths)}")
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+                raise LakeError(
+                    f"{key}: a file of it cannot be read ({str(error).splitlines()[0]}); "
+                    f"`capeval run --rebuild {key}` makes it again"
+                ) from error
         else:
             connection.register("handed", handed if handed is not None else schemas[key].empty_table())
             connection.execute(f"create table {target} as select * from handed")

@@ -74,6 +74,23 @@ def test_another_model_leaves_old_pairs_and_other_benchmarks_as_they_are(capeval
     assert {key: found for key, found in versions(query).items() if key[1] == "other"} == untouched
 
 
+def test_a_damaged_table_is_named_with_the_command_that_repairs_it(capeval, query, tmp_path):
+    folder = write_benchmark(tmp_path / "desk", MODELS[:3])
+    capeval("ingest", str(folder))
+    capeval("run")
+    before = versions(query)
+    workspace = tmp_path / "workspace"
+    for path in (workspace / "lake" / "estimates" / "strengths").rglob("*.parquet"):
+        path.unlink()
+    (workspace / "capeval.duckdb").unlink()
+    broken = capeval("run", check=False)
+    assert broken.returncode == 1
+    assert "capeval run --rebuild estimates.strengths" in broken.stderr
+    assert "Traceback" not in broken.stderr
+    capeval("run", "--rebuild", "estimates.strengths")
+    assert versions(query) == before
+
+
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path):
     """Kills spread over the whole run; what the last run publishes equals a run that nobody disturbed."""

@@ -120,3 +120,7 @@ def test_a_result_of_an_override_stays_until_something_else_changes(workspace):
 
 def test_a_rebuild_makes_the_table_and_its_dependents_again(workspace):
     assert stale_names(workspace, made(workspace), Request(rebuild="t.pairs")) == ["pairs", "clusters"]
+
+
+def test_raw_tables_are_resolved_again_when_asked_for(workspace):
+    assert stale_names(workspace, made(workspace), Request(rebuild="t.files"))[0] == "files"

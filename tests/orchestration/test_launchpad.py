@@ -10,7 +10,7 @@ from capeval_pipeline.stage_settings import STAGE_SETTINGS
 @pytest.mark.parametrize("stage", sorted(STAGE_SETTINGS))
 def test_every_field_of_a_stage_is_shown_with_a_description_and_may_be_left_out(stage):
     fields = config_fields(STAGE_SETTINGS[stage])
-    assert set(fields) == {"full", *STAGE_SETTINGS[stage].model_fields}
+    assert set(fields) == {"full", "rebuild", *STAGE_SETTINGS[stage].model_fields}
     for name, field in fields.items():
         assert field.description, name
         assert not field.is_required, name
@@ -28,4 +28,6 @@ def test_the_default_values_are_accepted_as_config(stage):
 
     defaults = STAGE_SETTINGS[stage]().model_dump(mode="json")
     result = job.execute_in_process(run_config={"ops": {"step": {"config": defaults}}})
-    assert {name: value for name, value in result.output_for_node("step").items() if name != "full"} == defaults
+    assert {
+        name: value for name, value in result.output_for_node("step").items() if name not in ("full", "rebuild")
+    } == defaults
