@@ -275,6 +275,15 @@ def mean_frontier(frontiers: Sequence[Frontier], budgets: FloatArray) -> FloatAr
     return rising(np.where(2 * known.sum(axis=0) >= len(frontiers), mean, np.nan))
 
 
+def frontier_spread(frontiers: Sequence[Frontier], budgets: FloatArray) -> FloatArray:
+    """Standard deviation over the frontiers that can afford a budget; NaN where fewer than half of them can."""
+    values = np.stack([frontier_quality_at(frontier, budgets) for frontier in frontiers])
+    is_affordable = 2 * (~np.isnan(values)).sum(axis=0) >= len(frontiers)
+    spread = np.full(len(budgets), np.nan)
+    spread[is_affordable] = np.nanstd(values[:, is_affordable], axis=0, ddof=1)
+    return spread
+
+
 def _band(
     axis: _Axis,
     prices: FloatArray,
@@ -344,9 +353,7 @@ def _post_hoc(
         curves.append(plain_curve("naive", routing, budgets, frontier_quality_at(naive, budgets)))
         if true:
             mean = mean_frontier(true, budgets)
-            values = np.stack([frontier_quality_at(world, budgets) for world in true])
-            with np.errstate(invalid="ignore"):
-                spread = 1.96 * np.where(np.isnan(mean), np.nan, np.std(np.nan_to_num(values), axis=0, ddof=1))
+            spread = 1.96 * frontier_spread(true, budgets)
             unknown = np.full(len(budgets), np.nan)
             curves.append(plain_curve("pgm", routing, budgets, mean))
             quality = mean if verdict.kind == "point" else unknown

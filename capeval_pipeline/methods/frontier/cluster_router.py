@@ -39,12 +39,14 @@ def cluster_router_curve(
     responsibility : (n_items, n_clusters), rows sum to 1; must not rest on the test items' outcomes
     is_test : (n_items,); prices : (n_prices,) from 0 up
 
-    A cluster's mean is shrunk to the model's overall mean with 20 pseudo-items. Raises ValueError without training or
-    test items.
+    A cluster's mean is shrunk to the model's overall mean with 20 pseudo-items; a model without a training item is
+    never chosen. Raises ValueError without training or test items.
     """
     if not is_test.any() or is_test.all():
         raise ValueError("a router needs training items and test items")
     known = ~(np.isnan(quality) | np.isnan(cost))
+    # A model nobody saw in training has no mean to be chosen by; a mean of 0 would make it free.
+    known &= known[~is_test].any(axis=0)
     train_quality, train_cost = (_cluster_means(values, known, responsibility, ~is_test) for values in (quality, cost))
     rows = np.flatnonzero(is_test & known.any(axis=1))
     if rows.size == 0:

@@ -9,11 +9,11 @@ import pytest
 from capeval_pipeline.methods.debiasing import DrawTable, OracleProblem
 from capeval_pipeline.methods.debiasing.band import simultaneous_half_width
 from capeval_pipeline.methods.debiasing.costs import fit_cost_posterior
-from capeval_pipeline.methods.debiasing.frontier_analysis import analyse_cost_axis
+from capeval_pipeline.methods.debiasing.frontier_analysis import analyse_cost_axis, frontier_spread
 from capeval_pipeline.methods.debiasing.oracle_analysis import analyse_oracle, local_exponents
 from capeval_pipeline.methods.debiasing.planner import generations_needed
 from capeval_pipeline.methods.debiasing.verdict import judge
-from capeval_pipeline.methods.frontier import exact_frontier, frontier_quality_at
+from capeval_pipeline.methods.frontier import Frontier, exact_frontier, frontier_quality_at
 from capeval_pipeline.methods.synthetic import make_generation_world
 
 PLANTED = {"hetero": (0.024, 0.06), "homog": (0.030, None), "corr": (0.035, 0.09)}  # sup error, error reduction
@@ -286,3 +286,14 @@ def test_intervals_cover_at_five_draws(kind, shock):
         band_covered += bool(inside.all())
     assert covered / n_seeds >= 0.80
     assert band_covered / n_seeds >= 0.90
+
+
+def test_a_world_that_cannot_afford_a_budget_has_no_quality_there_rather_than_0():
+    starts_at_1 = [Frontier(np.array([1.0, 2.0]), np.array([level, 0.9])) for level in (0.5, 0.7)]
+    starts_at_2 = [Frontier(np.array([2.0, 3.0]), np.array([0.9, 0.9])) for _ in range(3)]
+    spread = frontier_spread([*starts_at_1, *starts_at_2], np.array([1.0, 2.0]))
+    assert np.isnan(spread[0])  # two of five worlds
+    assert spread[1] == pytest.approx(0.0, abs=1e-12)
+    assert frontier_spread([*starts_at_1, *starts_at_2[:2]], np.array([1.0])) == pytest.approx(
+        [0.1 * math.sqrt(2)]  # of 0.5 and 0.7, n - 1 in the divisor
+    )

@@ -49,6 +49,14 @@ def test_missing_cells_are_never_chosen():
     assert router.cost[0] == 1.0
 
 
+def test_a_model_without_a_training_item_is_not_free():
+    responsibility, quality, cost, is_test = two_topics()
+    quality[~is_test, 1] = np.nan
+    router = cluster_router_curve(quality, cost, responsibility, is_test, np.array([0.0, 10.0]))
+    # Nothing is known of model 1 beforehand: model 0 answers everything at every price.
+    assert (router.cost.tolist(), router.quality.tolist()) == ([1.0], [0.5])
+
+
 def test_items_without_category_share_one():
     assert one_hot(np.array(["b", None, "a", None], dtype=object)).tolist() == [
         [0, 0, 1],
