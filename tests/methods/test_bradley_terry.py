@@ -114,6 +114,11 @@ def test_a_heavily_separated_model_is_finite_and_solved():
     assert 0.1 * t == pytest.approx(1e6 * (1 / (1 + math.exp(t - u)) + 1 / (1 + math.exp(t - v))), rel=1e-5)
 
 
+def test_a_fit_that_did_not_get_there_is_an_error(rng: np.random.Generator):
+    with pytest.raises(ConvergenceError, match=r"largest gradient entry of fit 1 .* after 1 steps"):
+        fit_bradley_terry(np.stack([np.zeros((6, 6)), 50 * random_wins(rng, 1, 6)[0]]), ridge=0.1, max_steps=1)
+
+
 def test_negative_wins_are_refused():
     with pytest.raises(ValueError, match="negative"):
         fit_bradley_terry(np.array([[0.0, -1.0], [1.0, 0.0]]), ridge=1)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from capeval_pipeline.methods.bradley_terry import BoolArray, FloatArray, IntArray
 from capeval_pipeline.methods.ecc.votes import Votes
 
-PAIR_SUBSETS = ("all", "shared", "disjoint")
 FEWEST_PAIRS = 30
 
 

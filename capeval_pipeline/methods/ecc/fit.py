@@ -149,8 +149,7 @@ def fit_ecc(
             best = fit
     if best is None:
         raise ValueError("starts: none given")
-    by_weight = np.argsort(-np.round(best.responsibilities.sum(axis=0), 9), kind="stable")
-    return replace(best, objectives_of_starts=np.array(objectives)).reordered(by_weight)
+    return replace(best, objectives_of_starts=np.array(objectives)).reordered(heaviest_first(best.responsibilities))
 
 
 @dataclass(frozen=True)
