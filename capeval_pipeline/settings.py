@@ -46,10 +46,6 @@ class Settings(BaseSettings):
     nightly_cron: str = Field(default="0 3 * * *", description="When nightly_refresh runs, once it is turned on.")
     weekly_cron: str = Field(default="0 5 * * 0", description="When weekly_studies runs, once it is turned on.")
     time_zone: str = Field(default="UTC", description="Time zone of the schedules.")
-    freshness_hours: float = Field(default=26.0, gt=0, le=8760, description="Age at which marts count as late.")
-    minimum_coverage: float = Field(
-        default=0.9, ge=0, le=1, description="Share of model x item cells with a score below which a check warns."
-    )
 
     @classmethod
     def settings_customise_sources(
