@@ -7,6 +7,7 @@ its business; nor are repeated keys, which `ingestion.reading` settles for all f
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ class Limits:
     """What a file may cost before it is refused; bytes, counts and levels."""
 
     inflated_bytes: int = 2 * 1024**3
+    archive_bytes: int = 20 * 1024**3
+    archive_members: int = 200_000
     inflation_ratio: int = 200
     ratio_free_bytes: int = 10 * 1024**2
     line_bytes: int = 32 * 1024**2
@@ -34,12 +37,16 @@ class ReadOptions:
 
     score_range : lowest and highest possible score; None where nothing was declared, an open side is ±inf.
     keep_text : False drops prompts (hashes and ids stay).
+    mapping : the mapping file to read by, where a person named one.
+    instances : file with the id of every item of the benchmark, one a line.
     """
 
     metric: str | None = None
     model: str | None = None
     score_range: tuple[float, float] | None = None
     keep_text: bool = True
+    mapping: Path | None = None
+    instances: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
 
