@@ -6,11 +6,16 @@ file, or for a folder that is one unit; `read(path, options)` gives a Reading.
 
 from types import ModuleType
 
-from capeval_pipeline.formats import canonical, lm_eval, long, wide
+from capeval_pipeline.formats import canonical, every_eval_ever, helm, inspect, lm_eval, long, mapping, promptfoo, wide
 
 READERS: dict[str, ModuleType] = {
     "canonical": canonical,
     "lm_eval": lm_eval,
+    "inspect": inspect,
+    "helm": helm,
+    "every_eval_ever": every_eval_ever,
+    "promptfoo": promptfoo,
+    "mapping": mapping,
     "long": long,
     "wide": wide,
 }

@@ -146,7 +146,7 @@ def read_batch(
     if request.format is not None and request.format not in READERS:
         raise UsageError(f"no format {request.format!r}; expected one of {', '.join(READERS)}")
     known = list(ledger)
-    found = discover(paths, place)
+    found = discover(paths, place, request.mapping)
     batch = Batch(reports=[UnitReport(path, status="companion") for path in found.companions])
     for number, unit in enumerate(found.units):
         staged = read_unit(unit, request, known, folder / f"unit{number}")

@@ -1,0 +1,235 @@
+"""Records one by one: JSON records of a file with their places, and the rows that a reader makes of them.
+
+For formats whose records are nested or few. Tables of millions of rows go column by column (tabular.py, long.py).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from capeval_pipeline.formats import cells
+from capeval_pipeline.formats.common import (
+    JsonFault,
+    head_of,
+    message,
+    numbered_lines,
+    open_inflated,
+    parse_json,
+    read_json_document,
+    refusal,
+    shown,
+    utf8_blocks,
+)
+from capeval_pipeline.formats.protocol import (
+    CHUNK_RECORDS,
+    GENERATION_ROWS,
+    ITEM_ROWS,
+    JUDGMENT_ROWS,
+    METRIC_ROWS,
+    Chunk,
+    Limits,
+    Note,
+    ReadOptions,
+    chunk_of,
+    rejection_rows,
+    rows_of,
+)
+from capeval_pipeline.formats.tabular import Fault
+
+LINE, MEMBER, KEY = "line {}", "samples[{}]", "key {}"
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether a JSON file has a record a line, and not one array or object that spans them all."""
+    text = head_of(path).text.lstrip()
+    if text[:1] != "{":
+        return False
+    try:
+        parse_json(text.partition("\n")[0])
+    except JsonFault as fault:
+        return fault.reason == "nesting_too_deep" or ".jsonl" in path.name.lower()
+    return ".json" not in path.name.lower() or ".jsonl" in path.name.lower() or len(text.strip().split("\n")) > 1
+
+
+def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
+    """Line number and record of every line that is not blank; a Fault where a line is no object."""
+    with open_inflated(path, limits) as stream:
+        for place, line in numbered_lines(utf8_blocks(stream, path), limits.line_bytes):
+            where = f"line {place}"
+            if line is None:
+                found, expected = f"longer than {limits.line_bytes} bytes", "at most the limit `line_bytes`"
+                yield place, Fault(place, "line_too_long", message(path.name, where, found, expected))
+            elif not line.isspace():
+                try:
+                    record = parse_json(line.decode(), depth=limits.json_depth)
+                except UnicodeDecodeError as error:
+                    found = f"byte 0x{line[error.start]:02x} is not UTF-8"
+                    text = message(path.name, where, found, "UTF-8", "Save as UTF-8.")
+                    yield place, Fault(place, "bad_encoding", text)
+                except JsonFault as fault:
+                    text = message(path.name, where, str(fault), "one JSON object a line")
+                    yield place, Fault(place, fault.reason, text)
+                else:
+                    yield place, _record(path, place, where, record)
+
+
+def json_members(
+    path: Path, limits: Limits, records: str | None = None
+) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
+    """Position from 0 and record of every member of a JSON array; `records` is the key that holds it in an object."""
+    document = read_json_document(path, limits)
+    for name in records.split(".") if records else ():
+        document = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(document, list):
+        expected = f"a list under {records}" if records else "a list of records"
+        raise refusal(path, "bad_json", f"is {shown(document)}", expected)
+    for place, record in enumerate(document):
+        yield place, _record(path, place, MEMBER.format(place), record)
+
+
+def _record(path: Path, place: int, where: str, record: Any) -> dict[str, Any] | Fault:
+    if not isinstance(record, dict):
+        return Fault(place, "bad_row", message(path.name, where, f"is {shown(record)}", "an object"))
+    if not _is_text(record):
+        return Fault(
+            place, "bad_json", message(path.name, where, "half of a surrogate pair", "text", "Write it again.")
+        )
+    return record
+
+
+def _is_text(value: Any) -> bool:
+    """Whether all texts of a record can be stored: a lone surrogate escape is no text."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    if isinstance(value, dict):
+        return all(_is_text(key) and _is_text(member) for key, member in value.items())
+    return all(map(_is_text, value)) if isinstance(value, list) else True
+
+
+class RowCollector:
+    """Rows of the records of one file, numbered as they come; `chunk` gives them out and begins anew.
+
+    place_format : how the place of a record is written: LINE, MEMBER or KEY (keys are given as texts).
+    score_range : scores outside are refused.
+    """
+
+    def __init__(
+        self, path: Path, options: ReadOptions, place_format: str, score_range: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
+        self.path, self.options, self.place_format = path, options, place_format
+        self.score_range = options.score_range or score_range
+        self.n_records = 0
+        self.known_items: set[tuple[str | None, str | None]] = set()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in ("items", "generations", "judgments", "metric_values")
+        }
+        self._notes: list[Note] = []
+        self._n_read = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._n_read >= CHUNK_RECORDS
+
+    def end_record(self) -> None:
+        """Close the record whose rows were added."""
+        self.n_records += 1
+        self._n_read += 1
+
+    def note(self, place: object, reason: str, found: str, expected: str, advice: str = "") -> None:
+        """Refuse the verdict of the current record, whose rows, if any, stay visible as invalid."""
+        where = self.place_format.format(place)
+        text = message(self.path.name, where, found, expected, advice)
+        self._notes.append((self.n_records, "rejected", where, reason, text))
+
+    def refuse(self, place: object, reason: str, found: str, expected: str, advice: str = "") -> None:
+        """Refuse a record that has no rows, and close it."""
+        self.note(place, reason, found, expected, advice)
+        self.end_record()
+
+    def refuse_fault(self, fault: Fault) -> None:
+        """Refuse a record that could not be read, and close it."""
+        where = self.place_format.format(fault.place)
+        self._notes.append((self.n_records, "rejected", where, fault.reason, fault.message))
+        self.end_record()
+
+    def repeat(self, place: object, first: object) -> None:
+        """Close a record that says again what `first` said."""
+        where = self.place_format.format(place)
+        found = f"repeats {self.place_format.format(first)}"
+        text = message(self.path.name, where, found, "each record once")
+        self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
+        self.end_record()
+
+    def warn(self, reason: str, found: str, expected: str, advice: str = "", where: str = "file") -> None:
+        """Say something of the file that refuses nothing."""
+        self._notes.append((None, "warning", where, reason, message(self.path.name, where, found, expected, advice)))
+
+    def add_item(
+        self, item: str | None, content_hash: str | None = None, prompt: str | None = None, category: str | None = None
+    ) -> None:
+        """Say what an item is; only the first time counts."""
+        if (item, content_hash) not in self.known_items:
+            self.known_items.add((item, content_hash))
+            text = prompt if self.options.keep_text else None
+            self._rows["items"].append(
+                {"item": item, "content_hash": content_hash, "prompt": text, "category": category}
+            )
+
+    def add_generation(self, place: int, **columns: Any) -> None:
+        """Add a row to the current record, columns as in GENERATION_ROWS."""
+        self._rows["generations"].append({"record": self.n_records, "place": place, **columns})
+
+    def add_score(self, place: int, given: Any, code: int, value: float, **columns: Any) -> None:
+        """Add a generation with a verdict code of cells.py; a verdict that cannot be used is told and refused."""
+        low, high = self.score_range
+        if code == cells.OK and not low <= value <= high:
+            code = cells.OUT_OF_RANGE
+        status = {cells.OK: "ok", cells.UNSCORED: "unscored"}.get(code, "invalid")
+        self.add_generation(place, status=status, score=value if code == cells.OK else None, **columns)
+        if code > cells.UNSCORED:
+            reason = cells.REASON[code]
+            advice = "Declare score_range in benchmark.yml." if reason == "score_out_of_range" else ""
+            self.note(place, reason, f"score is {shown(given)}", f"a number from {low:g} to {high:g}", advice)
+
+    def add_metric(self, place: int, **columns: Any) -> None:
+        """Add a metric value to the current record, columns as in METRIC_ROWS."""
+        self._rows["metric_values"].append({"record": self.n_records, "place": place, **columns})
+
+    def add_judgment(self, place: int, **columns: Any) -> None:
+        """Add a judgment to the current record, columns as in JUDGMENT_ROWS."""
+        self._rows["judgments"].append({"record": self.n_records, "place": place, **columns})
+
+    def chunk(self) -> Chunk:
+        """What was collected since the last chunk."""
+        made = chunk_of(
+            n_read=self._n_read,
+            place_format=self.place_format,
+            items=_table(ITEM_ROWS, self._rows["items"]),
+            generations=_table(GENERATION_ROWS, self._rows["generations"]),
+            judgments=_table(JUDGMENT_ROWS, self._rows["judgments"]),
+            metric_values=_table(METRIC_ROWS, self._rows["metric_values"]),
+            rejections=rejection_rows(self._notes),
+        )
+        self._clear()
+        return made
+
+
+def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
+    names = {name for row in rows for name in row}
+    return rows_of(schema, {name: [row.get(name) for row in rows] for name in sorted(names)}, len(rows))
+
+
+def as_key(value: Any) -> str | None:
+    """A JSON value as a key: whole numbers without a point; null, NaN, the empty text, lists and objects are none."""
+    if value is None or isinstance(value, list | dict | bool):
+        return None
+    return cells.json_cell(value) or None
