@@ -45,7 +45,8 @@ def ingest(
     from capeval_pipeline.ingestion.reading import Request
 
     call = invocation(context)
-    _check_benchmark(benchmark)
+    for option, given in (("--benchmark", benchmark), ("--model", model), ("--metric", metric)):
+        _check_name(option, given)
     settings = call.settings
     place = Place(settings.root, settings.inbox)
     request = Request(benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text)
@@ -66,10 +67,11 @@ def ingest(
         raise typer.Exit(1)
 
 
-def _check_benchmark(benchmark: str | None) -> None:
-    name = "" if benchmark is None else benchmark.strip()
-    if benchmark is not None and (not name or not name.isprintable() or len(name) > 200):
-        raise UsageError(f"--benchmark {benchmark!r}: expected printable text of 1 to 200 characters")
+def _check_name(option: str, given: str | None) -> None:
+    name = "" if given is None else given.strip()
+    if given is not None and (not name or not name.isprintable() or len(name) > 200):
+        cut = given if len(given) <= 60 else given[:59] + "…"
+        raise UsageError(f"{option} {cut!r}: expected printable text of 1 to 200 characters")
 
 
 def _ledger(call: Invocation) -> "list[LedgerRow]":

@@ -112,7 +112,8 @@ def _layout(path: Path, stem: str) -> TableLayout:
 
 def _read_items(path: Path, options: ReadOptions) -> _Items:
     layout = _layout(path, "items")
-    wanted = [name for name in ("item_id", "prompt", "category", "embedding") if name in layout.columns]
+    known = ("item_id", "prompt", "category", "embedding")
+    wanted = [name for name in known if layout.kind == "jsonl" or name in layout.columns]
     parts = list(batches(path, layout, wanted, options.limits))
     for batch in parts:
         if batch.faults:
@@ -256,7 +257,8 @@ def _pair_chunk(
     for number, fault in enumerate(batch.faults):
         notes.append((start + number, "rejected", layout.place_format.format(fault.place), fault.reason, fault.message))
     start += len(batch.faults)
-    keys = {name: cells.as_keys(batch.columns[name]) for name in ("item_id", "model_a", "model_b")}
+    names = ("item_id", "model_a", "model_b")
+    keys = {name: cells.as_keys(batch.columns[name], is_model=name != "item_id") for name in names}
     winners = cells.as_keys(batch.columns["winner"])
     outcome = cells.mapped(winners, lambda word: OUTCOMES.get(word.strip()), pa.float64())
     has_keys = pc.and_(pc.and_(keys["item_id"].is_valid(), keys["model_a"].is_valid()), keys["model_b"].is_valid())

@@ -50,9 +50,7 @@ def json_cell(value: Any) -> str | None:
         if math.isnan(value):
             return None
         return str(int(value)) if math.isfinite(value) and value == int(value) and abs(value) < 2**53 else repr(value)
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
+    return _json_text(value)
 
 
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -65,10 +63,18 @@ def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def encoded(array: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
-    """The array as codes into its distinct values; NULL stays NULL."""
+    """The array as codes into its distinct values; NULL stays NULL, a nested value is its JSON text."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = plain(array) if pa.types.is_nested(array.type) else array.combine_chunks()
+    if pa.types.is_nested(array.type):
+        array = pa.array([None if value is None else _json_text(value) for value in array.to_pylist()], pa.string())
     return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+
+
+def _json_text(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def mapped(array: pa.Array | pa.ChunkedArray, rule: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
@@ -92,12 +98,15 @@ def value_type(array: pa.Array | pa.ChunkedArray) -> pa.DataType:
     return array.type.value_type if pa.types.is_dictionary(array.type) else array.type
 
 
-def as_keys(array: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
-    """Column as keys: text as written, whole numbers without a point; NULL, NaN and the empty text are no key."""
+def as_keys(array: pa.Array | pa.ChunkedArray, *, is_model: bool = False) -> pa.DictionaryArray:
+    """Column as keys: text as written, whole numbers without a point; NULL, NaN and the empty text are no key.
+
+    is_model : names of models, whose outer blanks do not count: one of blanks only is no name.
+    """
 
     def key(value: Any) -> str | None:
         text = json_cell(value) if isinstance(value, bool | int | float | str) else str(value)
-        return text or None
+        return None if is_model and text is not None and not text.strip() else text or None
 
     codes = encoded(array)
     names = [None if value is None else key(value) for value in codes.dictionary.to_pylist()]
@@ -182,7 +191,7 @@ def as_generations(array: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.nd
 
     def number(text: str) -> int:
         match = WHOLE.fullmatch(text.strip())
-        value = int(match[1]) if match else -1
+        value = int(match[1]) if match and len(match[1]) < 100 else -1
         return value if 0 <= value < 2**53 else -1
 
     table = np.array([*(number(text) for text in codes.dictionary.to_pylist()), 0], np.int64)
@@ -198,7 +207,12 @@ def as_flags(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def latest_time(array: pa.Array | pa.ChunkedArray) -> datetime | None:
     """Latest point in time of a column of ISO 8601 texts or timestamps, UTC where no zone is given; else None."""
-    times = [time for value in pc.unique(plain(array)).to_pylist() if (time := as_time(value)) is not None]
+    values = pc.unique(plain(array))
+    try:
+        values = values.to_pylist()
+    except (ValueError, OverflowError):  # a timestamp outside of the years 1 to 9999
+        return None
+    times = [time for value in values if (time := as_time(value)) is not None]
     return max(times, default=None)
 
 
@@ -208,6 +222,6 @@ def as_time(value: Any) -> datetime | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -6,6 +6,7 @@ How cells become keys, scores and numbers stands in cells.py, how tables become 
 import gzip
 import hashlib
 import json
+import reprlib
 import unicodedata
 import zlib
 from collections.abc import Iterator
@@ -21,9 +22,13 @@ from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.formats.protocol import Limits
 
 HEAD_BYTES = 64 * 1024
+FIRST_LINE_BYTES = 4 * 1024**2
+"""How much of a text is looked at if its first line is longer than the head: thousands of models make a long header,
+and one long prompt a long line of JSON."""
 BLOCK_BYTES = 1024 * 1024
 MESSAGE_CHARACTERS = 300
 VALUE_CHARACTERS = 60
+NAME_CHARACTERS = 70
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 GZIP_MAGIC = b"\x1f\x8b"
@@ -40,24 +45,59 @@ class FileRefused(CapevalError):
         self.n_read = n_read
 
 
+def escaped(character: str) -> str:
+    """A character that cannot be printed as \\xNN or \\uNNNN; a byte of a file name that is no UTF-8 as itself."""
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
 def one_line(text: str, limit: int) -> str:
     """Text on one line, control characters escaped, cut to `limit` characters with an ellipsis."""
-    plain = "".join(
-        character if character.isprintable() else " " if character.isspace() else f"\\x{ord(character):02x}"
-        for character in text[: 4 * limit]
-    )
+    plain = text[: 4 * limit]
+    if not plain.isprintable():
+        plain = "".join(
+            character if character.isprintable() else " " if character.isspace() else escaped(character)
+            for character in plain
+        )
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
+
+
+class _Short(reprlib.Repr):
+    """A printer that stops early: a value may be huge, or small in the file and huge when printed (YAML anchors)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxlong, self.maxother = 3, 2 * VALUE_CHARACTERS, VALUE_CHARACTERS, 200
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 12
+
+    def repr_int(self, value: int, level: int) -> str:
+        # Python prints no whole number of more than 4300 digits
+        return (
+            super().repr_int(value, level) if value.bit_length() < 10_000 else "a whole number of 3,000 or more digits"
+        )
+
+
+_SHORT = _Short()
 
 
 def shown(value: object) -> str:
     """A value as messages show it: quoted text or JSON, at most VALUE_CHARACTERS characters."""
-    text = repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        text = repr(value[: 2 * VALUE_CHARACTERS])
+    else:
+        text = _SHORT.repr(value) if isinstance(value, list | tuple | dict | set | int) else str(value)
     return one_line(text.encode("utf-8", "backslashreplace").decode(), VALUE_CHARACTERS)
 
 
 def message(file: str, where: str, found: str, expected: str, advice: str = "") -> str:
-    """`{file}: {where}: {found}; expected {expected}. {advice}` on one line of at most 300 characters."""
+    """`{file}: {where}: {found}; expected {expected}. {advice}` on one line of at most 300 characters.
+
+    Names of files and places are cut where they are long, so that what is to be done is still there.
+    """
     tail = f"; expected {expected}." + (f" {advice}" if advice else "")
+    file, where = one_line(file, NAME_CHARACTERS), one_line(where, NAME_CHARACTERS)
     return one_line(f"{file}: {where}: {found}{tail}", MESSAGE_CHARACTERS)
 
 
@@ -195,20 +235,27 @@ class Head:
         return controls == 0 or (b"\0" not in self.start and controls * 100 < len(self.start[:4096]))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _head(path: Path, _size: int, _mtime_ns: int) -> Head:
+    parts: list[bytes] = []
+    n_bytes, wanted, is_whole = 0, HEAD_BYTES, False
+    # what came before a fault says what the file is; the fault itself is told when the file is read
     with suppress(FileRefused), open_inflated(path) as stream:
-        parts: list[bytes] = []
-        n_bytes = 0
-        while n_bytes < HEAD_BYTES and (block := stream.read(HEAD_BYTES - n_bytes)):
+        while n_bytes < wanted:
+            if not (block := stream.read(min(wanted - n_bytes, HEAD_BYTES))):
+                is_whole = True
+                break
             parts.append(block)
             n_bytes += len(block)
-        return Head(b"".join(parts), n_bytes < HEAD_BYTES)
-    return Head(b"", True)
+            if n_bytes == HEAD_BYTES and b"\0" not in parts[0] and not any(b"\n" in part for part in parts):
+                wanted = FIRST_LINE_BYTES
+            elif n_bytes > HEAD_BYTES and b"\n" in block:
+                break
+    return Head(b"".join(parts), is_whole)
 
 
 def head_of(path: Path) -> Head:
-    """The first 64 kB, inflated; empty where that is impossible."""
+    """The first 64 kB, inflated, and the rest of the first line if it is longer; empty where that is impossible."""
     status = path.stat()
     return _head(path, status.st_size, status.st_mtime_ns)
 
@@ -303,7 +350,7 @@ def parse_json(text: str, *, depth: int = 100) -> Any:
     except RecursionError as error:
         raise JsonFault("nesting_too_deep", f"is nested more than {depth} levels deep") from error
     except ValueError as error:  # a whole number of more digits than Python reads
-        raise JsonFault("bad_json", f"is no JSON ({error})") from error
+        raise JsonFault("bad_json", "holds a whole number of more than 4300 digits") from error
 
 
 def _json_depth(text: str) -> int:

@@ -68,7 +68,7 @@ def matches(path: Path) -> float:
     """1 for lines or an array of documents with resps or filtered_resps, else 0."""
     if path.is_dir() or (".jsonl" not in path.name.lower() and path.suffix.lower() != ".json"):
         return 0.0
-    start = head_of(path).text[:32_000].lstrip()
+    start = head_of(path).text.lstrip()
     has_keys = '"doc_id"' in start and '"doc"' in start and ('"resps"' in start or '"filtered_resps"' in start)
     return 1.0 if has_keys and start[:1] in ("{", "[") else 0.0
 

@@ -55,6 +55,8 @@ def read(path: Path, options: ReadOptions) -> Reading:
     layout = table_layout(path)
     if layout is None:
         raise refusal(path, "unknown_format", "is no table", "CSV, TSV, JSON lines or Parquet")
+    if not layout.columns:
+        raise refusal(path, "truncated", "is no whole Parquet file", "a whole file", "Copy or export it again.")
     return read_columns(path, layout, options, format_name="long")
 
 
@@ -83,8 +85,11 @@ def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, forma
             "Rename the columns" + ("; or give --model." if "model" in missing else "."),
         )
     present = {name: names[name] for name in (*sorted(KEYS), *OPTIONAL) if name in names}
-    metric = options.metric
+    if layout.kind == "jsonl":
+        # a key may first stand far down: `status` where the first call fails, `generation` where a second try begins
+        present |= {name: name for name in OPTIONAL if name not in names}
     stream = batches(path, layout, tuple(present.values()), options.limits)
+    metric = options.metric
     first = next(stream, None)
     if metric is None and "metric" in present:
         metric = _first_metric(first)
@@ -113,6 +118,7 @@ class _LongRows:
         self.path, self.layout, self.options, self.present, self.metric = path, layout, options, present, metric
         self.score_range = options.score_range or (0.0, 1.0)
         self.hashes: dict[str, str | None] = {}
+        self.seen_metrics: set[str] = set()
         self.n_records = 0
 
     def chunks(self, first: Batch | None, stream: Iterator[Batch]) -> Iterator[Chunk]:
@@ -121,12 +127,23 @@ class _LongRows:
             try:
                 yield self.chunk(batch)
                 batch = next(stream, None)
+                if batch is None:
+                    self._refuse_unknown_metric()
             except FileRefused as fault:
                 fault.n_read = max(fault.n_read, self.n_records)
                 raise
 
+    def _refuse_unknown_metric(self) -> None:
+        """A metric that was asked for and that no row has would leave every cell without a score."""
+        if self.options.metric is not None and self.seen_metrics and self.metric not in self.seen_metrics:
+            listed = one_line(", ".join(sorted(self.seen_metrics)), 120)
+            raise refusal(self.path, "metric_unknown", f"no row has metric {shown(self.metric)}", f"one of {listed}")
+
     def column(self, batch: Batch, name: str) -> pa.Array | pa.ChunkedArray | None:
-        return batch.columns[self.present[name]] if name in self.present else None
+        """A column of the batch; None where no record of it has the key."""
+        column = batch.columns[self.present[name]] if name in self.present else None
+        is_absent = column is not None and self.layout.kind == "jsonl" and column.null_count == len(column)
+        return None if is_absent and name in OPTIONAL else column
 
     def chunk(self, batch: Batch) -> Chunk:
         """Records of a batch: broken rows first, then the others in their order."""
@@ -151,6 +168,7 @@ class _LongRows:
         metric = None if named is None else cells.as_text(named)
         if metric is not None:
             metric = metric.fill_null(self.metric or "score")
+            self.seen_metrics |= set(pc.unique(metric).to_pylist())
             is_main = pc.equal(metric, self.metric or "score").to_numpy(zero_copy_only=False)
         common = {
             "record": pa.array(records), "place": batch.places, "generation_id": pa.array(generation), **keys,
@@ -194,7 +212,7 @@ class _LongRows:
         if model is None or self.options.model:
             keys["model"] = pa.array([self.options.model] * batch.n_rows, pa.string())
         else:
-            keys["model"] = cells.as_keys(model)
+            keys["model"] = cells.as_keys(model, is_model=True)
         prompt = self._prompt(batch)
         if prompt is not None:
             keys["content_hash"] = cells.mapped(prompt, self._hash, pa.string())
@@ -220,7 +238,7 @@ class _LongRows:
         column = self.column(batch, "score")
         assert column is not None
         scores = cells.as_scores(column, self.score_range)
-        if "metric" in self.present:
+        if self.column(batch, "metric") is not None:
             scores = self._open_range_of_other_metrics(batch, scores)
         status = np.full(batch.n_rows, _OK, np.int8)
         status[scores.codes == cells.UNSCORED] = _UNSCORED

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from capeval_pipeline.formats.cells import json_cell
 from capeval_pipeline.formats.common import (
+    FileRefused,
     JsonFault,
     head_of,
     is_compressed,
@@ -87,8 +88,8 @@ def table_layout(path: Path) -> TableLayout | None:
         try:
             with _parquet_source(path, Limits()) as file:
                 return TableLayout("parquet", tuple(pq.ParquetFile(file).schema_arrow.names))
-        except (pa.ArrowException, OSError):
-            return TableLayout("parquet", ())
+        except (FileRefused, pa.ArrowException, OSError, ValueError, MemoryError):
+            return TableLayout("parquet", ())  # damaged; reading it says how
     if not head.is_text:
         return None
     text = head.text
@@ -207,7 +208,7 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             if texts:
                 file = pq.ParquetFile(source, read_dictionary=texts)
             for records in file.iter_batches(CHUNK_RECORDS, columns=list(wanted)):
-                columns = {name: records.column(name) for name in wanted}
+                columns = {name: _as_text_if_bytes(path, name, records.column(name)) for name in wanted}
                 places = pa.array(range(place, place + records.num_rows), pa.int64())
                 place += records.num_rows
                 yield Batch(columns, places, ())
@@ -218,6 +219,19 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             f"is no whole Parquet file ({error}) after row {place - 1}",
             "a whole file",
             "Copy or export it again.",
+        ) from error
+
+
+def _as_text_if_bytes(path: Path, name: str, column: pa.Array) -> pa.Array:
+    """A column of bytes as text, for older writers mark no text as such; refused if it holds none."""
+    type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_)):
+        return column
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise refusal(
+            path, "bad_encoding", "holds bytes that are no UTF-8 text", "text", "Export it as text.", f"column {name}"
         ) from error
 
 
@@ -292,7 +306,8 @@ def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits:
     """CSV in strict mode. The line of a record is the one after the last line its predecessor used."""
     csv.field_size_limit(limits.line_bytes)
     n_fields = len(layout.columns)
-    positions = [layout.columns.index(name) for name in wanted]
+    first_at = {name: position for position, name in reversed(list(enumerate(layout.columns)))}
+    positions = [first_at[name] for name in wanted]
     collector = _Collector(wanted)
     with open_inflated(path, limits) as stream:
         overlong: set[int] = set()
@@ -326,7 +341,8 @@ def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits:
                     ) from error
                 if is_header_due:
                     raise refusal(path, "bad_row", f"the header cannot be read ({error})", "a row of names") from error
-                text = message(path.name, f"line {place}", str(error), "fields quoted in full or not at all")
+                found = "a line end \\r inside a row" if "new-line" in str(error) else str(error)
+                text = message(path.name, f"line {place}", found, "fields quoted in full or not at all")
                 collector.faults.append(Fault(place, "bad_row", text))
                 continue
             if not row:
@@ -342,14 +358,19 @@ def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits:
                 collector.faults.append(Fault(place, "bad_row", text))
             else:
                 cells = [row[position] for position in positions]
+                whole = "".join(row)
                 try:
-                    "".join(row).encode()
+                    whole.encode()
                 except UnicodeEncodeError:
                     raw = layout.separator.join(row).encode("utf-8", "surrogateescape")
                     collector.faults.append(_first_bad_byte(path, place, raw))
                 else:
-                    collector.rows.append(cells)
-                    collector.places.append(place)
+                    if "\0" in whole:
+                        text = message(path.name, f"line {place}", "byte 0x00", "text", "Save as UTF-8.")
+                        collector.faults.append(Fault(place, "bad_encoding", text))
+                    else:
+                        collector.rows.append(cells)
+                        collector.places.append(place)
             if collector.is_full:
                 yield collector.batch()
     yield collector.batch()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.common import message, one_line, refusal, shown, text_hash
@@ -107,8 +108,9 @@ def matches(path: Path) -> float:
 def _has_scores(layout: TableLayout, roles: _Roles) -> bool:
     """Whether a sampled column of the table holds numbers; without an item column all must, or it is no such table."""
     found = []
+    positions = {name: position for position, name in enumerate(layout.columns)}
     for name in roles.candidates:
-        position = layout.columns.index(name)
+        position = positions[name]
         column = [row[position] for row in layout.sample if len(row) > position]
         codes = [score_of_cell(text, has_decimal_comma=layout.separator != ",")[0] for text in column]
         said = [code for code in codes if code != cells.UNSCORED]
@@ -209,34 +211,30 @@ class _Wide:
         for name in self.roles.candidates:
             scores = cells.as_scores(self._column(name), self.score_range, rule)
             n_said = int((scores.codes != cells.UNSCORED).sum())
-            n_numbers = int(np.isin(scores.codes, (cells.OK, cells.OUT_OF_RANGE)).sum())
+            n_numbers = int(((scores.codes == cells.OK) | (scores.codes == cells.OUT_OF_RANGE)).sum())
             if n_numbers and n_numbers * 2 >= n_said:
                 models[name] = scores
         return models
 
     def chunks(self) -> Iterator[Chunk]:
-        keys = list(zip(self.items, self.hashes, strict=True))
-        self._refuse_rows(keys)
+        """Records in the order broken rows, then span of rows by span, in each the models one after the other."""
+        self._refuse_rows(list(zip(self.items, self.hashes, strict=True)))
         notes = self._file_notes()
-        start = len(self.faults)
+        n_faults = n_read = len(self.faults)
         for number, fault in enumerate(self.faults):
             where = self.layout.place_format.format(fault.place)
             notes.append((number, "rejected", where, fault.reason, fault.message))
-        n_read = start
-        models = list(self.models)
-        rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(models)))
-        costs = {name: cells.as_numbers(self._column(column)) for name, column in self.roles.costs.items()}
+        start = n_faults
+        codes = np.stack([scores.codes for scores in self.models.values()] or [np.zeros(self.n_rows, np.int8)])
+        values = np.stack([scores.values for scores in self.models.values()] or [np.zeros(self.n_rows)])
+        costs = self._costs()
         categories = self._keys(self.roles.category)
+        rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(self.models)))
         for first in range(0, max(self.n_rows, 1), rows_per_chunk):
             span = slice(first, min(first + rows_per_chunk, self.n_rows))
-            tables = []
-            for name in models:
-                table, refused = self._cells(name, span, start, costs.get(name))
-                tables.append(table)
-                notes += refused
-                n_cells = int((self.models[name].codes[span] != cells.UNSCORED).sum())
-                start += n_cells
-                n_read += n_cells
+            generations, refused = self._cells(span, start, codes[:, span], values[:, span], costs)
+            n_cells = int((codes[:, span] != cells.UNSCORED).sum()) if self.models else 0
+            start += n_cells
             items = {
                 "item": self.items[span],
                 "content_hash": self.hashes[span],
@@ -244,13 +242,23 @@ class _Wide:
                 "category": categories[span],
             }
             yield chunk_of(
-                n_read=n_read,
+                n_read=n_read + n_cells,
                 place_format=self.layout.place_format,
                 items=rows_of(ITEM_ROWS, items),
-                generations=pa.concat_tables(tables) if tables else None,
-                rejections=rejection_rows(notes),
+                generations=generations,
+                rejections=rejection_rows([*notes, *refused]),
             )
             notes, n_read = [], 0
+
+    def _costs(self) -> np.ndarray | None:
+        """Costs by model and row, NaN where unknown; None for a table without costs."""
+        if not self.roles.costs:
+            return None
+        costs = np.full((len(self.models), self.n_rows), np.nan)
+        for number, name in enumerate(self.models):
+            if name in self.roles.costs:
+                costs[number] = cells.as_numbers(self._column(self.roles.costs[name])).to_numpy(zero_copy_only=False)
+        return costs
 
     def _file_notes(self) -> list[Note]:
         if not self.roles.skipped:
@@ -301,46 +309,70 @@ class _Wide:
                 return True
         return False
 
-    def _cells(self, name: str, span: slice, start: int, cost: pa.Array | None) -> tuple[pa.Table, list[Note]]:
-        """Rows of one model within the span, records counted from `start`, and the refused ones among them."""
-        codes, values = self.models[name].codes[span], self.models[name].values[span]
-        said = np.flatnonzero(codes != cells.UNSCORED)
-        items = [self.items[span][index] for index in said]
-        hashes = [self.hashes[span][index] for index in said]
-        has_key = np.array(
-            [item is not None or text is not None for item, text in zip(items, hashes, strict=True)], bool
-        )
-        notes: list[Note] = []
-        low, high = self.score_range
-        for number, index in enumerate(said):
-            if codes[index] == cells.OK and has_key[number]:
-                continue
-            where = f"{self.layout.place_format.format(self.places[span][index])}, column {name}"
-            if not has_key[number]:
-                reason, found, expected, advice = "key_missing", "the row names no item", "a name", ""
-            else:
-                value = self._column(name)[span.start + int(index)].as_py()
-                reason, found = cells.REASON[int(codes[index])], f"score is {shown(value)}"
-                expected = f"a number from {low:g} to {high:g}"
-                advice = "Declare score_range in benchmark.yml." if reason == "score_out_of_range" else ""
-            notes.append(
-                (start + number, "rejected", where, reason, message(self.path.name, where, found, expected, advice))
-            )
-        n_said = len(said)
-        is_ok = codes[said] == cells.OK
+    def _cells(
+        self, span: slice, start: int, codes: np.ndarray, values: np.ndarray, costs: np.ndarray | None
+    ) -> tuple[pa.Table | None, list[Note]]:
+        """Rows of all cells of a span that say something, records counted from `start`, and the refused ones.
+
+        codes, values : (n_models, n_rows of the span).
+        """
+        if not self.models:
+            return None, []
+        model, row = np.nonzero(codes != cells.UNSCORED)
+        n_said, rows = len(row), pa.array(row)
+        items = pa.array(self.items[span], pa.string()).take(rows)
+        hashes = pa.array(self.hashes[span], pa.string()).take(rows)
+        has_key = pc.or_(items.is_valid(), hashes.is_valid())
+        is_ok = codes[model, row] == cells.OK
         columns = {
             "record": np.arange(start, start + n_said),
-            "place": self.places[span][said],
-            "item": pa.array(items, pa.string()),
-            "content_hash": pa.array(hashes, pa.string()),
-            "model": pa.array([name] * n_said, pa.string()),
+            "place": self.places[span][row],
+            "item": items,
+            "content_hash": hashes,
+            "model": pa.DictionaryArray.from_arrays(
+                pa.array(model, pa.int32()), pa.array(list(self.models), pa.string())
+            ),
             "generation_id": np.zeros(n_said, np.int64),
-            "status": pa.array(np.where(is_ok, "ok", "invalid").tolist(), pa.string()),
-            "score": pa.array(values[said], mask=~is_ok),
+            "status": pa.array(["invalid", "ok"]).take(pa.array(is_ok.astype(np.int8))),
+            "score": pa.array(values[model, row], mask=~is_ok),
         }
-        if cost is not None:
-            columns["cost_reported_usd"] = cost.slice(span.start, span.stop - span.start).take(pa.array(said))
-        return rows_of(GENERATION_ROWS, columns, n_said).filter(pa.array(has_key)), notes
+        if costs is not None:
+            paid = costs[:, span][model, row]
+            columns["cost_reported_usd"] = pa.array(paid, mask=np.isnan(paid))
+        bad = np.flatnonzero(~is_ok | ~has_key.to_numpy(zero_copy_only=False))
+        notes = self._refused_cells(span, start, bad, model, row, codes, has_key)
+        return rows_of(GENERATION_ROWS, columns, n_said).filter(has_key), notes
+
+    def _refused_cells(
+        self,
+        span: slice,
+        start: int,
+        bad: np.ndarray,
+        model: np.ndarray,
+        row: np.ndarray,
+        codes: np.ndarray,
+        has_key: pa.Array,
+    ) -> list[Note]:
+        """A rejection for each of the cells numbered `bad`, which lie at (model, row) of the span."""
+        notes: list[Note] = []
+        names, places = list(self.models), self.places[span]
+        low, high = self.score_range
+        given: tuple[str, pa.Array] | None = None
+        for number in bad.tolist():
+            name, index = names[model[number]], int(row[number])
+            where = f"{self.layout.place_format.format(places[index])}, column {name}"
+            if not has_key[number].as_py():
+                reason, found, expected, advice = "key_missing", "the row names no item", "a name", ""
+            else:
+                if given is None or given[0] != name:  # cells come model by model
+                    given = (name, self._column(name))
+                value = given[1][span.start + index].as_py()
+                reason, found = cells.REASON[int(codes[model[number], index])], f"score is {shown(value)}"
+                expected = f"a number from {low:g} to {high:g}"
+                advice = "Declare score_range in benchmark.yml." if reason == "score_out_of_range" else ""
+            text = message(self.path.name, where, found, expected, advice)
+            notes.append((start + number, "rejected", where, reason, text))
+        return notes
 
 
 def unwrapped(text: str) -> str:

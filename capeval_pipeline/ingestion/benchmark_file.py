@@ -26,6 +26,11 @@ FILES = ("instances", "mapping", "prices")
 KNOWN_KEYS = (*TEXTS, "score_range", *FLAGS, *CHOICES, *FILES, "models", *STAGE_BLOCKS)
 PRICE_KEYS = ("input", "output", "cache_read", "cache_write", "from", "to")
 NAME_CHARACTERS = 200
+YAML_BYTES = 1024**2
+YAML_FAULTS = (
+    yaml.YAMLError, RecursionError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
+)  # fmt: skip
+"""What the loader raises: it checks the values of explicit tags (`!!int ''`, `!!bool x`) in no way of its own."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ def load_benchmark_file(path: Path) -> BenchmarkFile:
         if key not in KNOWN_KEYS:
             near = get_close_matches(str(key), KNOWN_KEYS, 1, 0.5)
             advice = f"Did you mean {near[0]}?" if near else ""
-            raise _invalid(path, "unknown key", f"one of {', '.join(KNOWN_KEYS)}", advice, key)
+            expected = "a known key" if near else f"one of {', '.join(KNOWN_KEYS)}"
+            raise _invalid(path, "unknown key", expected, advice, key)
     declared: dict[str, Any] = {}
     for key in TEXTS:
         if content.get(key) is not None:
@@ -103,15 +109,41 @@ def _invalid(path: Path, found: str, expected: str, advice: str = "", key: objec
     return refusal(path, "config_invalid", found, expected, advice, where=where)
 
 
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Safe YAML in which a key given twice is a fault: the last one would win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":  # merges of merges grow without bound
+                raise yaml.YAMLError("merge keys (<<) are not read")
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in names:
+                    raise yaml.YAMLError(f"key {shown(key.value)} is given twice")
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _yaml(path: Path) -> Any:
+    """Content of a YAML file, in which anchors are followed but no object is made of a tag."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OSError, ValueError) as error:
-        raise _invalid(path, f"is no YAML ({one_line(str(error), 120)})", "keys and values") from error
+        if path.stat().st_size > YAML_BYTES:
+            raise _invalid(path, f"has {path.stat().st_size} bytes", f"at most {YAML_BYTES}")
+        # the loader is a safe one
+        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_UniqueKeyLoader)
+    except YAML_FAULTS as error:
+        is_told = isinstance(error, yaml.YAMLError | UnicodeDecodeError | OSError)
+        why = (getattr(error, "problem", None) or str(error)) if is_told else "a value does not fit its tag"
+        why = one_line("nested too deep" if isinstance(error, RecursionError) else why, 120)
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" at line {mark.line + 1}"
+        raise _invalid(path, f"is no YAML ({why}{where})", "keys and values") from error
 
 
 def _text(path: Path, key: str, value: Any) -> str:
     if isinstance(value, bool | dict | list):
+        raise _invalid(path, f"is {shown(value)}", "a text", key=key)
+    if isinstance(value, int) and value.bit_length() > 1_000:
         raise _invalid(path, f"is {shown(value)}", "a text", key=key)
     text = str(value).strip()
     if not text or not text.isprintable() or len(text) > NAME_CHARACTERS:
@@ -123,7 +155,9 @@ def _range(path: Path, value: Any) -> tuple[float, float]:
     """Lowest and highest score; null leaves a side open."""
     is_pair = isinstance(value, list) and len(value) == 2
     is_numeric = is_pair and all(
-        side is None or (isinstance(side, int | float) and not isinstance(side, bool) and not math.isnan(side))
+        side is None
+        or (isinstance(side, float) and not math.isnan(side))
+        or (isinstance(side, int) and not isinstance(side, bool) and side.bit_length() < 1_000)
         for side in value
     )
     low, high = (value[0], value[1]) if is_numeric else (0, 0)
@@ -136,20 +170,31 @@ def _range(path: Path, value: Any) -> tuple[float, float]:
 def _beside(path: Path, key: str, value: Any) -> Path:
     """A file that benchmark.yml names, which must lie in its folder or below."""
     folder = path.parent
-    target = folder / str(value)
+    if not isinstance(value, str):
+        raise _invalid(path, f"is {shown(value)}", "the name of a file", key=key)
+    target = folder / value
     try:
         target.resolve().relative_to(folder.resolve())
-    except ValueError as error:
+        is_file = target.is_file()
+    except (ValueError, OSError, RuntimeError) as error:
         raise _invalid(path, f"is {shown(value)}", "a file in this folder or below", key=key) from error
-    if not target.is_file():
+    if not is_file:
         raise _invalid(path, f"names no file: {shown(value)}", "a file in this folder", key=key)
     return target
+
+
+def _is_name(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return is_number or (isinstance(value, str) and bool(value.strip()))
 
 
 def _models(path: Path, value: Any) -> dict[str, tuple[str, ...]]:
     if value is None:
         return {}
-    is_good = isinstance(value, dict) and all(isinstance(names, list) for names in value.values())
+    is_good = isinstance(value, dict) and all(
+        isinstance(names, list) and all(_is_name(name) for name in (canonical, *names))
+        for canonical, names in value.items()
+    )
     if not is_good:
         raise _invalid(path, f"is {shown(value)}", "canonical name: [raw names]", key="models")
     owner: dict[str, str] = {}
@@ -177,7 +222,8 @@ def _stage_blocks(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
             is_unknown = first["type"] == "extra_forbidden"
             advice = f"Did you mean {near[0]}?" if is_unknown and near else ""
             found = "unknown field" if is_unknown else f"is {shown(first.get('input'))}"
-            expected = f"one of {', '.join(settings.model_fields)}" if is_unknown else first["msg"]
+            expected = first["msg"].removeprefix("Input should be ")
+            expected = f"one of {', '.join(settings.model_fields)}" if is_unknown else expected
             raise _invalid(path, found, expected, advice, key=f"{stage}.{name}") from error
     return blocks
 
@@ -217,7 +263,7 @@ def _price(path: Path, model: Any, entry: Any) -> dict[str, Any]:
         value = entry[key]
         if name in ("from", "to"):
             price[name] = str(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+        elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
             price[name] = float(value)
         elif value is not None:
             raise _invalid(path, f"{name} is {shown(value)}", "USD per million tokens, ≥ 0", key=model)

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from capeval_pipeline.formats import READERS, lm_eval, wide
-from capeval_pipeline.formats.common import FileRefused, head_of, message, one_line, refusal
-from capeval_pipeline.formats.tabular import table_layout
+from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal
+from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
+from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
 
 UNDECIDED = 0.1
 AGGREGATE_BELOW = 0.4
@@ -15,6 +16,7 @@ TOTAL_COLUMNS = frozenset(
 )
 ITEM_COLUMNS = wide.ID_NAMES | set(wide.PROMPT_NAMES)
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+TEXT_SUFFIXES = (*(suffix for suffix in TABLE_SUFFIXES if suffix != ".parquet"), ".json")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
 N_NEAREST = 3
 
@@ -25,6 +27,9 @@ def detect(path: Path, wanted: str | None = None) -> str:
     Raises FileRefused: unknown_format, ambiguous_format, aggregate_only.
     """
     if wanted is not None:
+        if path.is_dir() and wanted != "canonical":
+            advice = "Give the files in it, or leave --format out."
+            raise refusal(path, "unknown_format", "is a folder of the canonical format", f"a {wanted} file", advice)
         return wanted
     confidences = {name: reader.matches(path) for name, reader in READERS.items()}
     ranked = sorted(confidences, key=lambda name: -confidences[name])
@@ -66,6 +71,12 @@ def _totals(path: Path) -> FileRefused | None:
 def unknown_format(path: Path) -> FileRefused:
     """Refusal that shows the first keys, columns or bytes of a file and names the three nearest formats."""
     suffix = path.suffix.lower()
+    head = head_of(path)
+    if (fault := _damaged_text(path, head)) is not None:
+        return fault
+    if head.start.startswith(PARQUET_MAGIC):
+        advice = "Copy or export it again."
+        return refusal(path, "truncated", "begins as Parquet and ends without its footer", "a whole file", advice)
     if suffix in SPREADSHEETS:
         return refusal(path, "unknown_format", "is a spreadsheet", "text or Parquet", "Export the sheet as CSV.")
     if suffix in DATABASES:
@@ -79,6 +90,25 @@ def unknown_format(path: Path) -> FileRefused:
         path.name, "file", found, "the layout of a known format", f"Nearest: {', '.join(nearest)}; else give --format."
     )
     return FileRefused("unknown_format", "file", text)
+
+
+def _damaged_text(path: Path, head: Head) -> FileRefused | None:
+    """Refusal of text that only its encoding or its line ends keep from being read."""
+    if not path.is_file():
+        return None
+    if head.is_whole and not head.text.strip():
+        return refusal(path, "empty_file", "holds nothing but blanks", "results", "Copy or export it again.")
+    if PICKLE_START.match(head.start):
+        return pickle_refused(path)
+    if b"\0" in head.start and file_suffix(path) in TEXT_SUFFIXES and not head.start.startswith(PARQUET_MAGIC):
+        place = head.start.index(b"\0")
+        expected = "UTF-8, or UTF-16 with its byte-order mark"
+        return refusal(path, "bad_encoding", f"byte 0x00 at byte {place}", expected, "Save as UTF-8.")
+    if head.is_text and "\n" not in head.text and "\r" in head.text.strip():
+        return refusal(
+            path, "unknown_format", "lines end in \\r alone", "\\n or \\r\\n", "Save it with those line ends."
+        )
+    return None
 
 
 def nearest_formats(keys: set[str]) -> list[str]:
@@ -97,6 +127,8 @@ def _seen(path: Path) -> tuple[str, set[str]]:
     if path.is_dir():
         return "files that do not belong together", set()
     head = head_of(path)
+    if head.start.startswith(b"PK\x03\x04"):
+        return "a zip archive", set()
     layout = table_layout(path)
     if layout is not None and layout.columns:
         word = "keys" if layout.kind == "jsonl" else "columns"

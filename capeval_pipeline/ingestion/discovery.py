@@ -13,7 +13,7 @@ from pathlib import Path
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import canonical, lm_eval
-from capeval_pipeline.formats.common import FileRefused, message, refusal
+from capeval_pipeline.formats.common import FileRefused, escaped, refusal
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
 SKIPPED_NAMES = re.compile(
@@ -50,6 +50,17 @@ PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib", ".rds", ".rdata")
 PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 
 
+OWN_NAMES = frozenset(
+    ["lake", "warehouse", "dagster", "locks", "tmp", "cache", "reports", "capeval.duckdb", "capeval.toml"]
+)
+"""What the pipeline keeps in a workspace."""
+
+
+def as_text(name: str) -> str:
+    """A name of a file as text that can be stored and printed: what is no printable character is escaped."""
+    return "".join(character if character.isprintable() else escaped(character) for character in name)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where paths are shown and benchmarks named from: the workspace folder and its inbox."""
@@ -58,11 +69,21 @@ class Place:
     inbox: Path
 
     def shown(self, path: Path) -> str:
-        """Path relative to the data folder if inside, else as given."""
+        """Path relative to the data folder if inside, else as given, as printable text."""
         try:
-            return path.absolute().relative_to(self.data.absolute()).as_posix()
+            name = path.absolute().relative_to(self.data.absolute()).as_posix()
         except ValueError:
-            return path.as_posix()
+            name = path.as_posix()
+        return as_text(name)
+
+    def is_own(self, path: Path) -> bool:
+        """Whether a path of the workspace is the pipeline's own (lake, databases, reports), which nobody brought."""
+        try:
+            inside = path.absolute().relative_to(self.data.absolute())
+        except ValueError:
+            return False
+        is_workspace = self.data.joinpath("dagster").is_dir() or self.data.joinpath("lake").is_dir()
+        return is_workspace and bool(inside.parts) and inside.parts[0] in OWN_NAMES
 
     def inbox_benchmark(self, path: Path) -> str | None:
         """Name of the folder under the inbox in which a path lies."""
@@ -70,7 +91,7 @@ class Place:
             parts = path.absolute().relative_to(self.inbox.absolute()).parts
         except ValueError:
             return None
-        return parts[0] if len(parts) > 1 or (parts and path.is_dir()) else None
+        return as_text(parts[0]) if len(parts) > 1 or (parts and path.is_dir()) else None
 
 
 @dataclass(frozen=True)
@@ -159,14 +180,14 @@ class _Search:
             return
         self.seen_folders.add((status.st_dev, status.st_ino))
         paths = [folder / name for name in sorted(os.listdir(folder)) if not is_skipped(name)]
+        paths = [path for path in paths if not self.place.is_own(path)]
         is_unit = self._is_canonical(folder, paths)
         if is_unit:
-            yield self._canonical(folder, root)
+            yield self._canonical(folder, root, limit)
         for path in paths:
             if path.is_symlink() and not _leads_inside(path, limit):
-                found = "is a link that leads out of the folder given, or nowhere"
-                fault = refusal(path, "link_refused", found, "a link that stays inside")
-                yield self._refused(path, root, given_name, fault)
+                if not (is_unit and path in canonical.members(folder)):  # its own folder is refused for it
+                    yield self._refused(path, root, given_name, link_refused(path))
             elif path.is_dir():
                 inside = self.place.inbox / path.name if folder.absolute() == self.place.inbox.absolute() else root
                 yield from self._folder(path, inside, limit, given_name)
@@ -183,10 +204,13 @@ class _Search:
         used = {path.name for path in canonical.members(folder)} | {"truth.json", FILE_NAME}
         return all(path.is_dir() or path.name in used or path.suffix.lower() in PASSED_OVER for path in paths)
 
-    def _canonical(self, folder: Path, root: Path) -> Unit:
+    def _canonical(self, folder: Path, root: Path, limit: Path) -> Unit:
         members = canonical.members(folder)
         declared = self._declared(folder, root)
         refused = next((fault for member in members if (fault := gate(member)) is not None), None)
+        outside = next((member for member in members if member.is_symlink() and not _leads_inside(member, limit)), None)
+        if outside is not None:
+            refused = link_refused(outside)
         if isinstance(declared, FileRefused):
             refused = declared
             declared = NOTHING_DECLARED
@@ -196,7 +220,7 @@ class _Search:
             members=members,
             declared=declared,
             inbox_name=self.place.inbox_benchmark(folder),
-            fallback_name=folder.absolute().name,
+            fallback_name=as_text(folder.absolute().name),
             companions=declared.files,
             refused=refused,
         )
@@ -226,7 +250,7 @@ class _Search:
             members=(path,),
             declared=declared,
             inbox_name=self.place.inbox_benchmark(path),
-            fallback_name=given_name,
+            fallback_name=as_text(given_name),
             companions=(*declared.files, *(lm_eval.companions(path) if lm_eval.matches(path) else ())),
         )
 
@@ -243,7 +267,7 @@ class _Search:
             members=(path,),
             declared=NOTHING_DECLARED if isinstance(declared, FileRefused) else declared,
             inbox_name=self.place.inbox_benchmark(path),
-            fallback_name=given_name,
+            fallback_name=as_text(given_name),
             refused=fault,
         )
 
@@ -252,16 +276,30 @@ class _Search:
         current = folder
         while True:
             path = current / FILE_NAME
-            if path.is_file():
+            if os.path.lexists(path) and not path.is_dir():
                 if path not in self.declarations:
-                    try:
-                        self.declarations[path] = load_benchmark_file(path)
-                    except FileRefused as fault:
-                        self.declarations[path] = fault
+                    self.declarations[path] = _load(path, root)
                 return self.declarations[path]
             if current.absolute() == root.absolute() or current.absolute() == current.absolute().parent:
                 return NOTHING_DECLARED
             current = current.parent if current.parent != current else current.absolute().parent
+
+
+def _load(path: Path, root: Path) -> BenchmarkFile | FileRefused:
+    if path.is_symlink() and not _leads_inside(path, root):
+        return link_refused(path)
+    if not path.is_file():
+        return refusal(path, "config_invalid", "is a pipe, device or socket", "a regular file")
+    try:
+        return load_benchmark_file(path)
+    except FileRefused as fault:
+        return fault
+
+
+def link_refused(path: Path) -> FileRefused:
+    """Refusal of a link that leads out of the folder given."""
+    found = "is a link that leads out of the folder given, or nowhere"
+    return refusal(path, "link_refused", found, "a link that stays inside")
 
 
 def _leads_inside(path: Path, root: Path) -> bool:
@@ -302,6 +340,16 @@ def gate(path: Path) -> FileRefused | None:
         return refusal(path, "not_a_file", f"cannot be opened ({error.strerror})", "a readable file")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(PICKLES) or PICKLE_START.fullmatch(start):
-        text = message(path.name, "file", "is a pickle, which runs code when opened", "Parquet or CSV", "Export it.")
-        return FileRefused("pickle_refused", "file", text)
+        return pickle_refused(path)
     return None
+
+
+def pickle_refused(path: Path) -> FileRefused:
+    """Refusal of a pickle; it is never opened."""
+    return refusal(
+        path,
+        "pickle_refused",
+        "is a pickle, which runs code when opened",
+        "Parquet or CSV",
+        "Export it to one of them.",
+    )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capeval_pipeline.formats.cells import encoded, plain
+from capeval_pipeline.formats.common import message
 from capeval_pipeline.formats.protocol import Chunk, Note
 from capeval_pipeline.ingestion.discovery import Unit
 from capeval_pipeline.ingestion.identity import model_id_of
@@ -229,17 +230,17 @@ class Part:
         for record, location, first_location, rank, is_conflict, one_value, other_value in found:
             if is_conflict and (name != "metric_values" or not self._has_generation(record)):
                 if record not in rejected:
-                    text = (
-                        f"{file}: {location}: the same key has {one_value.strip()} and {other_value.strip()} (first at "
-                        f"{first_location}); expected one value. Neither is used."
+                    found = (
+                        f"the same key has {one_value.strip()} and {other_value.strip()} (first at {first_location})"
                     )
-                    self.notes.append((record, "rejected", location, "conflicting_duplicate", text[:300]))
+                    text = message(file, location, found, "one value", "Neither is used.")
+                    self.notes.append((record, "rejected", location, "conflicting_duplicate", text))
                     rejected.add(record)
             elif rank > 1:
                 gone.append(record)
                 if record not in rejected and record not in conflicts and name != "metric_values":
-                    text = f"{file}: {location}: repeats {first_location}; expected each key once."
-                    self.notes.append((record, "duplicate", location, "duplicate", text[:300]))
+                    text = message(file, location, f"repeats {first_location}", "each key once")
+                    self.notes.append((record, "duplicate", location, "duplicate", text))
         return gone
 
     def _has_generation(self, record: int) -> bool:

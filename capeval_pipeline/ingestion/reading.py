@@ -13,15 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from capeval_pipeline.formats import READERS
+from capeval_pipeline.formats import READERS, cells
 from capeval_pipeline.formats.common import (
     FileRefused,
     check_counts,
     fingerprint,
+    one_line,
     packed_sha256,
     refusal,
     shown,
@@ -36,9 +38,12 @@ READING_VERSION = "1"
 """Raised when readers give other rows for the same bytes: files are then read again."""
 
 
+BENCHMARK_CHARACTERS = 200
+"""Longest id of a benchmark, version and all."""
+
 READER_FAULTS = (
     ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError, OSError,
-    pa.ArrowException,
+    pa.ArrowException, duckdb.Error,
 )  # fmt: skip
 """What a reader may trip over; a file must not end the batch, whatever is in it."""
 
@@ -96,11 +101,12 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
     try:
         if unit.refused is not None:
             raise unit.refused
-        report.file_id = unit_id(unit, request.limits)
-        key = reading_key(unit, request, report.file_id)
+        report.content_id = report.file_id = unit_id(unit, request.limits)
+        key = reading_key(unit, request, report.content_id)
         same = [row for row in ledger if row.reading_key == key and row.status == "read"]
         if same:
             return Staged(_unchanged(report, same))
+        report.file_id = own_id(unit, report.content_id, ledger)
         report.format = detect(unit.path, request.format)
         parts = _read(unit, request, report, folder)
         if _state(unit) != before:
@@ -109,6 +115,9 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
     except FileRefused as fault:
         shutil.rmtree(folder, ignore_errors=True)
         return _refused(unit, request, report, fault, ledger, folder)
+    except READER_FAULTS as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return _refused(unit, request, report, _not_followed(unit, report.format, error), ledger, folder)
     replaced = tuple(
         row for row in ledger
         if row.path == unit.shown_path and (row.file_id != report.file_id or row.benchmark_id not in parts)
@@ -131,6 +140,25 @@ def unit_id(unit: Unit, limits: Limits) -> str:
     for path in sorted(unit.members):
         digest.update(f"{path.relative_to(unit.path).as_posix()}\0{fingerprint(path, limits).sha256}\n".encode())
     return digest.hexdigest()
+
+
+def own_id(unit: Unit, content_id: str, ledger: list[LedgerRow]) -> str:
+    """The content's hash; with the path's where another path has brought this content.
+
+    The same bytes may mean two things: the answers of two models that are told apart by --model or by the file beside
+    them, or two empty files. A ledger with one row for both would keep one of them only.
+    """
+    if any(row.file_id == content_id and row.path != unit.shown_path for row in ledger):
+        return hashlib.sha256(f"{content_id}\0{unit.shown_path}".encode()).hexdigest()
+    return content_id
+
+
+def _not_followed(unit: Unit, format_name: str | None, error: BaseException) -> FileRefused:
+    reader = f"the {format_name} reader" if format_name else "no reader"
+    can = "cannot" if format_name else "can"
+    found = f"{reader} {can} follow it ({type(error).__name__}: {shown(str(error))})"
+    expected = f"the layout of {format_name}" if format_name else "a known format"
+    return refusal(unit.path, "unknown_format", found, expected, "Check the file, or give --format.")
 
 
 def reading_key(unit: Unit, request: Request, file_id: str) -> str:
@@ -157,15 +185,17 @@ def _unchanged(report: UnitReport, rows: list[LedgerRow]) -> UnitReport:
 def _refused(
     unit: Unit, request: Request, report: UnitReport, fault: FileRefused, ledger: list[LedgerRow], folder: Path
 ) -> Staged:
-    if report.file_id is None:
-        report.file_id = _bytes_id(unit)
+    if report.content_id is None:
+        report.content_id = _bytes_id(unit)
+    report.file_id = own_id(unit, report.content_id, ledger)
     report.status = "refused"
     report.n_read = report.n_rejected = fault.n_read
     report.n_kept = report.n_duplicate = 0
     report.rejections = [Remark(fault.location, fault.reason, str(fault))]
     report.warnings = []
-    name, version = own_benchmark(unit, request, None)
-    benchmark_id = benchmark_id_of(name, version)
+    benchmark_id = benchmark_id_of(*own_benchmark(unit, request, None))
+    if not is_usable_name(benchmark_id):  # what is refused for its benchmark's name cannot be listed under it
+        benchmark_id = one_line(benchmark_id.replace("...", "…"), BENCHMARK_CHARACTERS).strip() or "unnamed"
     report.benchmark_ids = [benchmark_id]
     is_known = any(
         row.benchmark_id == benchmark_id and row.file_id == report.file_id and row.path == unit.shown_path
@@ -200,6 +230,7 @@ def own_benchmark(unit: Unit, request: Request, facts: FileFacts | None) -> tupl
     said_name = None if facts is None else facts.benchmark
     said_version = None if facts is None else facts.version
     name = asked_name or unit.declared.name or unit.inbox_name or said_name or unit.fallback_name
+    name = name.strip()
     return name, asked_version or unit.declared.version or said_version
 
 
@@ -217,12 +248,14 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
         reading = READERS[report.format].read(unit.path, options)
         facts = reading.facts
         name, version = own_benchmark(unit, request, facts)
+        _check_name(unit, benchmark_id_of(name, version))
         is_fixed = request.benchmark is not None or unit.declared.name is not None
         parts: dict[str, Part] = {}
         n_read = 0
         for chunk in reading.chunks:
             n_read += chunk.n_read
             for benchmark_id, share in shares(chunk, name, version, is_fixed=is_fixed):
+                _check_name(unit, benchmark_id)
                 if benchmark_id not in parts:
                     where = folder / f"part{len(parts)}"
                     canonical_names = unit.declared.canonical_names
@@ -230,16 +263,29 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
                         benchmark_id, where, report.file_id, unit, facts.model_settings, canonical_names
                     )
                 parts[benchmark_id].add(share)
-    except FileRefused:
-        raise
     except READER_FAULTS as error:
-        found = f"the {report.format} reader cannot follow it ({type(error).__name__}: {shown(str(error))})"
-        raise refusal(unit.path, "unknown_format", found, f"the layout of {report.format}") from error
+        raise _not_followed(unit, report.format, error) from error
     own = benchmark_id_of(name, version)
     if not parts:
         parts[own] = Part(own, folder / "part0", report.file_id, unit, facts.model_settings, {})
     _finish(unit, request, report, facts, parts, parts.get(own) or next(iter(parts.values())), n_read)
     return parts
+
+
+def is_usable_name(benchmark_id: str) -> bool:
+    """Whether a benchmark may be called so: printable text, no outer blanks, of at most BENCHMARK_CHARACTERS.
+
+    Three points in a row separate the ends of a range where partitions are asked for.
+    """
+    is_clean = benchmark_id.isprintable() and benchmark_id == benchmark_id.strip() and "..." not in benchmark_id
+    return is_clean and 0 < len(benchmark_id) <= BENCHMARK_CHARACTERS
+
+
+def _check_name(unit: Unit, benchmark_id: str) -> None:
+    if not is_usable_name(benchmark_id):
+        expected = f"printable text up to {BENCHMARK_CHARACTERS} characters, no outer blanks, no `...`"
+        found = f"its benchmark would be called {shown(benchmark_id)}"
+        raise refusal(unit.path, "config_invalid", found, expected, "Give --benchmark, or name in benchmark.yml.")
 
 
 def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> Iterator[tuple[str, Chunk]]:
@@ -259,8 +305,8 @@ def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> I
         return
     ids: dict[str, pa.Array] = {}
     for field_, table in tables.items():
-        names = pc.fill_null(table.column("benchmark").cast(pa.string()), name)
-        versions = table.column("benchmark_version").cast(pa.string())
+        names = pc.fill_null(_trimmed(table.column("benchmark")), name)
+        versions = _trimmed(table.column("benchmark_version"))
         if version is not None:
             versions = pc.fill_null(versions, version)
         joined = pc.binary_join_element_wise(names, versions.fill_null(""), "@")
@@ -274,6 +320,12 @@ def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> I
         rejections = chunk.rejections.filter(mine)
         if rejections.num_rows or any(table.num_rows for table in cut.values()):
             yield benchmark_id, replace(chunk, **cut, rejections=rejections)
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Names without outer blanks; nothing but blanks is no name."""
+    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _records_of(tables: Mapping[str, pa.Table]) -> pa.Array:
@@ -318,26 +370,34 @@ def _ledger_columns(
     """The row of readings.files of one part."""
     assert report.file_id is not None
     is_refused = report.status == "refused"
-    times = [path.stat().st_mtime for path in unit.members if path.exists()]
+    assert report.content_id is not None
     return {
         "benchmark_id": part.benchmark_id,
         "file_id": report.file_id,
         "path": unit.shown_path,
         "format": format_name,
         "status": report.status,
-        "reading_key": reading_key(unit, request, report.file_id),
+        "reading_key": reading_key(unit, request, report.content_id),
         "n_read": report.n_read if is_refused else part.n_kept + part.n_rejected + part.n_duplicate,
         "n_kept": part.n_kept,
         "n_rejected": report.n_rejected if is_refused else part.n_rejected,
         "n_duplicate": part.n_duplicate,
         "ingested_at": datetime.now(UTC),
         "created": facts.created,
-        "modified_at": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "modified_at": _modified_at(unit),
         "tool_version": facts.tool_version,
         "claimed_items": facts.claimed_items,
         "benchmark_facts": json.dumps(_benchmark_facts(unit, request, facts, part), sort_keys=True),
         "replaced_by_file_id": None,
     }
+
+
+def _modified_at(unit: Unit) -> datetime | None:
+    """Latest change of a unit's files; unknown where a file system says something that is no date."""
+    try:
+        return cells.as_time(max(path.stat().st_mtime for path in unit.members if path.exists()))
+    except (OSError, ValueError):
+        return None
 
 
 def _benchmark_facts(unit: Unit, request: Request, facts: FileFacts, part: Part) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class UnitReport:
     n_duplicate: int = 0
     rejections: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
+    content_id: str | None = None
+    """Hash of the content; `file_id` is the same unless another path brought this content and was read otherwise."""
 
     def as_json(self) -> dict[str, Any]:
         """Entry of `capeval ingest --json`."""

@@ -65,6 +65,16 @@ def test_a_refused_file_does_not_keep_the_others_out(ingest, tmp_path):
     assert lake_of(tmp_path).read("raw.generations", "runs").num_rows == 0
 
 
+def test_two_empty_files_do_not_keep_a_good_one_out(ingest, tmp_path):
+    for name, content in {"a.csv": "", "b.csv": "", "good.csv": GOOD}.items():
+        write(tmp_path / "runs" / name, content)
+    code, out, err = ingest(tmp_path / "runs", tmp_path / "runs", "--json")
+    assert code == 1
+    assert [entry["status"] for entry in json.loads(out)] == ["refused", "refused", "read"]
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["a.csv", "b.csv"]
+    assert lake_of(tmp_path).read("raw.files", "runs").num_rows == 3
+
+
 def test_a_dry_run_says_the_same_and_writes_nothing(ingest, tmp_path):
     path = write(tmp_path / "runs" / "a.csv", GOOD + "q3,elm,1.7\n")
     code, out, _ = ingest(path, "--dry-run", "--json")
@@ -83,6 +93,9 @@ def test_a_dry_run_says_the_same_and_writes_nothing(ingest, tmp_path):
         (["/no/such/path"], "no such file or folder"),
         (["--format", "foo", "."], "no format 'foo'; expected one of canonical"),
         (["--benchmark", " ", "."], "--benchmark"),
+        (["--benchmark", "x" * 300, "."], "expected printable text of 1 to 200 characters"),
+        (["--model", "\n", "."], "--model '\\n'"),
+        (["--metric", "", "."], "--metric ''"),
         (["--forget", "never.csv"], "no file in the lake came from there"),
     ],
 )
