@@ -6,7 +6,18 @@ file, or for a folder that is one unit; `read(path, options)` gives a Reading.
 
 from types import ModuleType
 
-from capeval_pipeline.formats import canonical, every_eval_ever, helm, inspect, lm_eval, long, mapping, promptfoo, wide
+from capeval_pipeline.formats import (
+    arena,
+    canonical,
+    every_eval_ever,
+    helm,
+    inspect,
+    lm_eval,
+    long,
+    mapping,
+    promptfoo,
+    wide,
+)
 
 READERS: dict[str, ModuleType] = {
     "canonical": canonical,
@@ -15,6 +26,7 @@ READERS: dict[str, ModuleType] = {
     "helm": helm,
     "every_eval_ever": every_eval_ever,
     "promptfoo": promptfoo,
+    "arena": arena,
     "mapping": mapping,
     "long": long,
     "wide": wide,
