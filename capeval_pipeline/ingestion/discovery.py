@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from capeval_pipeline.errors import UsageError
-from capeval_pipeline.formats import canonical, lm_eval
+from capeval_pipeline.formats import canonical, helm, lm_eval
 from capeval_pipeline.formats.common import FileRefused, escaped, refusal
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
@@ -181,12 +181,13 @@ class _Search:
         self.seen_folders.add((status.st_dev, status.st_ino))
         paths = [folder / name for name in sorted(os.listdir(folder)) if not is_skipped(name)]
         paths = [path for path in paths if not self.place.is_own(path)]
-        is_unit = self._is_canonical(folder, paths)
+        members = canonical.members(folder) if self._is_canonical(folder, paths) else helm.members(folder)
+        is_unit = bool(members)
         if is_unit:
-            yield self._canonical(folder, root, limit)
+            yield self._whole_folder(folder, members, root, limit)
         for path in paths:
             if path.is_symlink() and not _leads_inside(path, limit):
-                if not (is_unit and path in canonical.members(folder)):  # its own folder is refused for it
+                if path not in members:  # its own folder is refused for it
                     yield self._refused(path, root, given_name, link_refused(path))
             elif path.is_dir():
                 inside = self.place.inbox / path.name if folder.absolute() == self.place.inbox.absolute() else root
@@ -204,8 +205,8 @@ class _Search:
         used = {path.name for path in canonical.members(folder)} | {"truth.json", FILE_NAME}
         return all(path.is_dir() or path.name in used or path.suffix.lower() in PASSED_OVER for path in paths)
 
-    def _canonical(self, folder: Path, root: Path, limit: Path) -> Unit:
-        members = canonical.members(folder)
+    def _whole_folder(self, folder: Path, members: tuple[Path, ...], root: Path, limit: Path) -> Unit:
+        """The unit of a folder that is read as one."""
         declared = self._declared(folder, root)
         refused = next((fault for member in members if (fault := gate(member)) is not None), None)
         outside = next((member for member in members if member.is_symlink() and not _leads_inside(member, limit)), None)
