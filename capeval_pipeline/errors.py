@@ -3,6 +3,8 @@
 Only errors that cross a layer live here. A method that is given arrays it cannot use raises ValueError.
 """
 
+from collections.abc import Mapping
+
 
 class CapevalError(Exception):
     """Something the user asked for could not be done; the message is one sentence.
@@ -33,3 +35,15 @@ class LakeError(CapevalError):
 
 class StageSkipped(CapevalError):
     """The stage does not apply to this benchmark; the message is the reason, a clause without a full stop."""
+
+
+class BrokenClaims(CapevalError):
+    """What was built contradicts itself, so the published file stays as it was.
+
+    found : of each mart, whether its claims hold and the sentence that says so
+    """
+
+    def __init__(self, found: Mapping[str, tuple[bool, str]]) -> None:
+        self.found = found
+        first = next(f"{key}: {sentence}" for key, (held, sentence) in found.items() if not held)
+        super().__init__(f"not published, the database stays as it was: {first}")

@@ -6,13 +6,23 @@ import duckdb
 
 from capeval_pipeline.storage.sql_models import Claim
 
+N_SHOWN_COLUMNS = 4
+
 
 def claims_found(connection: duckdb.DuckDBPyConnection, claims: Iterable[Claim]) -> tuple[bool, str]:
-    """Whether all claims hold, and a sentence: how many held, or which did not, with the number of rows at fault."""
+    """Whether all claims hold, and a sentence: how many held, or which did not, by how many rows, and one of them."""
     broken, n_claims = [], 0
     for claim in claims:
         n_claims += 1
-        row = connection.execute(f"select count(*) from ({claim.sql})").fetchone()
-        if row and row[0]:
-            broken.append(f"{claim.sentence}: {row[0]} rows break it")
+        [(n_broken,)] = connection.execute(f"select count(*) from ({claim.sql})").fetchall()
+        if n_broken:
+            broken.append(
+                f"{claim.sentence.rstrip('.')}: {n_broken} rows break it, one is {_one_row(connection, claim)}"
+            )
     return (False, "; ".join(broken)) if broken else (True, f"All {n_claims} claims hold.")
+
+
+def _one_row(connection: duckdb.DuckDBPyConnection, claim: Claim) -> str:
+    """A row at fault by its first columns, which are its key."""
+    row = connection.sql(f"select * from ({claim.sql}) limit 1").to_arrow_table().to_pylist()[0]
+    return ", ".join(f"{name}={value!r}" for name, value in list(row.items())[:N_SHOWN_COLUMNS])

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.errors import CapevalError, LakeError
+from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError
 from capeval_pipeline.storage.claims import claims_found
 from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
 from capeval_pipeline.storage.lake import Lake, content_version, parquet_scan
@@ -61,7 +61,8 @@ class Warehouse:
 
         schemas: every table to publish, key → schema, so that a table nobody has filled yet exists, empty.
         extra: tables that are handed over instead of read from the lake. The caller holds the publishing lock, taken
-        before the lake is read: else the slower of two runs would publish the older state.
+        before the lake is read: else the slower of two runs would publish the older state. Raises BrokenClaims if a
+        claim does not hold: the link then stays where it was.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._sweep_unfinished()
@@ -78,7 +79,9 @@ class Warehouse:
                 claims = _check_claims(connection, project)
                 connection.execute("use memory")
                 connection.execute("detach warehouse")
-        except LakeError:
+            if not all(held for held, _ in claims.values()):
+                raise BrokenClaims(claims)
+        except CapevalError:
             unfinished.unlink(missing_ok=True)
             raise
         except duckdb.Error as error:
@@ -211,7 +214,9 @@ def _check_claims(connection: duckdb.DuckDBPyConnection, project: SqlProject) ->
     if marts:
         first = marts[0].key
         held, across = claims_found(connection, project.assertions)
-        found[first] = (found[first][0] and held, f"{found[first][1]} Across tables: {across}")
+        both = [found[first], (held, f"Across tables: {across}")]
+        told = [sentence for is_held, sentence in both if not is_held] or [sentence for _, sentence in both]
+        found[first] = (found[first][0] and held, " ".join(told))
     return found
 
 

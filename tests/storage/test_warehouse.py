@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.errors import BrokenClaims, CapevalError
 from capeval_pipeline.storage.connections import ComputeLimits
 from capeval_pipeline.storage.lake import Lake
-from capeval_pipeline.storage.sql_models import SqlProject
+from capeval_pipeline.storage.sql_models import SqlProject, load_project
 from capeval_pipeline.storage.warehouse import Warehouse, open_published
 
 NO_MODELS = SqlProject(models={}, assertions=())
@@ -29,11 +29,11 @@ class Published:
         self.link = root / "capeval.duckdb"
         self.warehouse = Warehouse(self.link, root / "warehouse", ComputeLimits(), n_old=1)
 
-    def publish(self, value: float) -> None:
+    def publish(self, value: float, project: SqlProject = NO_MODELS) -> None:
         table = pa.table({"benchmark_id": ["arc"], "value": [value]})
         self.lake.write("estimates.toy", "arc", table)
         self.lake.write("raw.toy", "arc", table)
-        self.warehouse.publish(self.lake, SCHEMAS, NO_MODELS, {})
+        self.warehouse.publish(self.lake, SCHEMAS, project, {})
 
     def value(self) -> float:
         with open_published(self.link) as connection:
@@ -112,4 +112,33 @@ def test_an_analyst_in_another_process_never_makes_a_publish_fail(published, doe
     seen, _ = analyst.communicate("go\n", timeout=30)
     assert seen == "1.0\n", "the analyst keeps the file that was opened"
     published.publish(3.0)
+    assert published.value() == 3.0
+
+
+@pytest.fixture
+def small_values(tmp_path: Path) -> SqlProject:
+    """A mart of the toy table, and the claim across tables that its values are small."""
+    folder = tmp_path / "sql"
+    (folder / "models" / "marts").mkdir(parents=True)
+    (folder / "tests").mkdir()
+    mart = folder / "models" / "marts" / "toys.sql"
+    mart.write_text("select benchmark_id, value from estimates.toy")
+    mart.with_suffix(".yml").write_text(
+        "description: One row per benchmark.\ngrain: [benchmark_id]\ncolumns:\n"
+        "  - {name: benchmark_id, description: benchmark}\n  - {name: value, description: a value}\n"
+    )
+    claim = "-- Values are small.\nselect benchmark_id, value from marts.toys where value > 10"
+    (folder / "tests" / "assert_values_are_small.sql").write_text(claim)
+    return load_project(folder, known_tables={"estimates.toy"})
+
+
+def test_what_breaks_a_claim_is_not_published_and_says_where(published, small_values, tmp_path):
+    published.publish(2.0, small_values)
+    with pytest.raises(
+        BrokenClaims, match=r"marts.toys: Across tables: Values are small: 1 rows break it, one is benchmark_id='arc'"
+    ):
+        published.publish(11.0, small_values)
+    assert published.value() == 2.0
+    assert list((tmp_path / "warehouse").glob("*.building*")) == []
+    published.publish(3.0, small_values)
     assert published.value() == 3.0

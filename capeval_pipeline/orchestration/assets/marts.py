@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from capeval_pipeline.errors import BrokenClaims
 from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
@@ -114,7 +115,15 @@ def _publish(
     warehouse = Warehouse(
         settings.database, settings.warehouse_folder, workspace.limits(), n_old=settings.n_old_warehouses
     )
-    published = warehouse.publish(workspace.lake, schemas, project, extra)
+    try:
+        published = warehouse.publish(workspace.lake, schemas, project, extra)
+    except BrokenClaims as refused:
+        for key, (held, sentence) in refused.found.items():
+            if not held:
+                yield dg.AssetCheckResult(
+                    passed=False, asset_key=asset_key(key), check_name=CLAIMS_CHECK, description=sentence
+                )
+        raise
     for key in keys:
         record = VersionRecord(
             data_version=published.data_versions.get(key) or inputs["lake"],
