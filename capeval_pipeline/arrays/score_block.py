@@ -5,7 +5,6 @@ A replay needs every cell it may ask for, so models with holes go first, then it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -160,7 +159,7 @@ def summary_frame(
     rank: int | None,
     residual_variance_ratio: float,
 ) -> pd.DataFrame:
-    """simulations.identification_summary; NaN becomes null."""
+    """simulations.identification_summary; NaN where a figure does not exist, which the lake keeps as NULL."""
     rows = [
         {
             "policy": summary.policy,
@@ -188,11 +187,4 @@ def summary_frame(
         }
         for summary in summaries
     ]
-    frame = pd.DataFrame(rows).astype({"rank": "Int64"})
-    reals = [name for name in frame.columns if frame[name].dtype == np.float64]
-    return frame.assign(**{name: _nulls(frame[name]) for name in reals})
-
-
-def _nulls(column: pd.Series) -> pd.Series:
-    """Unknown figures as nulls of a nullable type, so that Arrow writes NULL and not NaN."""
-    return pd.Series([None if math.isnan(value) else value for value in column], index=column.index, dtype="Float64")
+    return pd.DataFrame(rows).astype({"rank": "Int64"})

@@ -43,6 +43,18 @@ def test_free_energy_never_rises(rng, n_clusters, options):
     assert fit.stop_reason in {"responsibilities_settled", "objective_settled"}
 
 
+def test_a_free_energy_that_rises_is_an_error(rng, monkeypatch):
+    """A block that does not minimise, here strengths that turn round in every pass, must not end as a result."""
+    world = planted_world(rng, n_items=80)
+
+    def worse_every_time(self, responsibilities, start):
+        return np.where(start == 0, 1.0, -2.0 * start) * np.linspace(-1, 1, start.shape[1]), 0.0
+
+    monkeypatch.setattr("capeval_pipeline.methods.ecc.fit._Problem.best_strengths", worse_every_time)
+    with pytest.raises(ConvergenceError, match=r"free energy rose by .* which is a bug"):
+        fit_ecc(world.votes, world.embeddings, n_clusters=4, embedding_weight=3.0)
+
+
 def test_reported_free_energy_is_the_formula(rng):
     world = planted_world(rng, n_items=80)
     prior = fit_global(world.votes)

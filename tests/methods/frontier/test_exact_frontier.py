@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from capeval_pipeline.methods.frontier import (
+    Frontier,
     best_single_model,
     constant_mixture,
     cost_until_success,
@@ -66,6 +67,11 @@ def test_least_cost_of_a_quality_is_the_inverse_of_the_frontier():
     assert frontier_cost_at(frontier, [0.6]) == pytest.approx([1 + 2 / 9], abs=1e-12)
     assert frontier_cost_at(frontier, [0.1]) == pytest.approx([1.0])
     assert np.isnan(frontier_cost_at(frontier, [0.77])[0])
+
+
+def test_on_a_flat_piece_the_least_cost_is_its_left_end():
+    flat = Frontier(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.6, 0.6]))
+    assert frontier_cost_at(flat, [0.6]).tolist() == [2.0]
 
 
 @pytest.mark.parametrize("grid", [None, 4])
