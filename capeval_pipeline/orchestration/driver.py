@@ -56,11 +56,6 @@ class RunReport:
     report_failure: str = ""
     studies_failure: str = ""
 
-    @property
-    def n_failures(self) -> int:
-        others = (self.publish_failure, self.report_failure, self.studies_failure)
-        return sum(len(run.failures) for run in self.benchmarks) + sum(bool(failure) for failure in others)
-
 
 Progress = Callable[[str], None]
 """Told what is being done, a short phrase each."""

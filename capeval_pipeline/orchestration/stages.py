@@ -259,7 +259,7 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
     benchmark_id = context.partition_key
     config = dict(context.op_execution_context.op_config or {})
     is_full = bool(config.pop("full", False))
-    is_forced = step.always_runs or bool(config.pop("rebuild", False))
+    is_forced = bool(config.pop("rebuild", False)) or step.always_runs
     run_config = {name: config.pop(name, None) for name in step.run_fields}
     overrides = {name: value for name, value in config.items() if value is not None}
     with workspace.benchmark_lock(benchmark_id):

@@ -42,6 +42,11 @@ def test_nan_becomes_null():
     assert conform(TABLE, frame(), "arc").column("strength").null_count == 1
 
 
+def test_nan_of_an_arrow_table_becomes_null_too():
+    columns = {"model_id": ["a", "b"], "strength": [float("nan"), 1.0], "names": [[], []]}
+    assert conform(TABLE, pa.table(columns), "arc").column("strength").to_pylist() == [None, 1.0]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

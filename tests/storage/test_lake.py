@@ -58,6 +58,31 @@ def test_a_new_column_does_not_take_anything_from_older_parts(lake):
     assert old.to_pydict()["cost_usd"] == [None]
 
 
+def test_a_part_without_a_column_does_not_take_it_from_the_others(lake):
+    lake.write("raw.generations", "arc", rows(1.0))
+    wider = rows(0.5, benchmark="mmlu").append_column("cost_usd", pa.array([0.01]))
+    lake.write("raw.generations", "mmlu", wider)
+    lake.write("raw.generations", "arc", rows(0.0))
+    assert lake.read("raw.generations", "mmlu").to_pydict()["cost_usd"] == [0.01]
+
+
+def test_only_files_that_nothing_names_are_removed(lake):
+    def on_disk() -> set[str]:
+        return {
+            str(path) for path in Path(lake.uri("raw.generations")).rglob("*.parquet") if "_delta_log" not in str(path)
+        }
+
+    lake.write("raw.generations", "arc", rows(1.0))
+    old = lake.paths("raw.generations")
+    lake.write("raw.generations", "arc", rows(0.0))
+    assert lake.remove_unreferenced("raw.generations") == 0, "within the retention"
+    assert lake.remove_unreferenced("raw.generations", keep=old, retention_hours=0) == 0, "a published view names it"
+    assert on_disk() == {*old, *lake.paths("raw.generations")}
+    assert lake.remove_unreferenced("raw.generations", retention_hours=0) == 1
+    assert on_disk() == set(lake.paths("raw.generations"))
+    assert lake.read("raw.generations", "arc").to_pydict()["score"] == [0.0]
+
+
 def test_the_version_does_not_depend_on_the_order_of_rows():
     table = rows(1.0, None, 0.5)
     assert content_version(table) == content_version(table.take([2, 0, 1]))
