@@ -6,6 +6,8 @@ beside the old file would make the new one unreadable; DuckDB puts that log besi
 """
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,13 +121,24 @@ class Warehouse:
 def open_published(database: Path, limits: ComputeLimits | None = None) -> duckdb.DuckDBPyConnection:
     """Read-only connection to the file behind the link; the file stays readable while newer ones are published.
 
+    Where another process has the file open for writing, DuckDB lets nobody else in; then a copy is read.
     Raises CapevalError where nothing has been published yet.
     """
     if not database.exists():
         raise CapevalError(f"{database}: nothing is published yet; `capeval run` builds it")
     limits = limits or ComputeLimits(n_threads=2)
+    path = database.resolve()
+    try:
+        return _open_read_only(path, limits)
+    except duckdb.IOException as error:
+        if not _is_locked(error):
+            raise
+    return _open_copy(path, limits)
+
+
+def _open_read_only(path: Path, limits: ComputeLimits) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
-        str(database.resolve()),
+        str(path),
         read_only=True,
         config={
             "memory_limit": limits.memory_limit,
@@ -135,6 +148,23 @@ def open_published(database: Path, limits: ComputeLimits | None = None) -> duckd
     )
     connection.execute("set timezone = 'UTC'")
     return connection
+
+
+def _is_locked(error: duckdb.IOException) -> bool:
+    return "set lock" in str(error)
+
+
+def _open_copy(path: Path, limits: ComputeLimits) -> duckdb.DuckDBPyConnection:
+    """The file as its last checkpoint left it; what is written now stands in a log beside it, which is not copied."""
+    with tempfile.TemporaryDirectory(prefix=".reading-", dir=path.parent, ignore_cleanup_errors=True) as folder:
+        copy = Path(folder) / path.name
+        try:
+            shutil.copyfile(path, copy)
+            return _open_read_only(copy, limits)  # the open file outlives its name
+        except (OSError, duckdb.Error) as error:
+            raise CapevalError(
+                f"{path}: another process has it open for writing and it cannot be copied ({error}); close it there"
+            ) from error
 
 
 def previous_leaderboard(database: Path, strengths: Mapping[str, str]) -> pa.Table:

@@ -107,8 +107,10 @@ def test_an_analyst_in_another_process_never_makes_a_publish_fail(published, doe
     assert analyst.stdin is not None
     assert analyst.stdout is not None
     assert analyst.stdout.readline() == "open\n"
+    assert published.value() == 1.0, "others still read the file the analyst holds"
     published.publish(2.0)
     assert published.value() == 2.0
+    assert not list(published.link.resolve().parent.glob(".reading-*"))
     seen, _ = analyst.communicate("go\n", timeout=30)
     assert seen == "1.0\n", "the analyst keeps the file that was opened"
     published.publish(3.0)
