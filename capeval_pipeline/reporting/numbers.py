@@ -20,22 +20,22 @@ def score(value: Any) -> str:
     """A score or quality: three decimals, or significant digits outside ±10."""
     if is_unknown(value):
         return UNKNOWN
-    return _signed(f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}")
+    return true_minus(f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}")
 
 
 def count(value: Any) -> str:
     """A whole number with thousands marks; halves of a count do not show."""
-    return UNKNOWN if is_unknown(value) else _signed(f"{round(value):,}")
+    return UNKNOWN if is_unknown(value) else true_minus(f"{round(value):,}")
 
 
 def percent(value: Any) -> str:
     """A share as percent, one decimal."""
-    return UNKNOWN if is_unknown(value) else _signed(f"{100 * value:.1f} %")
+    return UNKNOWN if is_unknown(value) else true_minus(f"{100 * value:.1f} %")
 
 
 def percent_value(value: Any) -> str:
     """A number that is already in percent, one decimal."""
-    return UNKNOWN if is_unknown(value) else _signed(f"{value:.1f} %")
+    return UNKNOWN if is_unknown(value) else true_minus(f"{value:.1f} %")
 
 
 def dollars(value: Any) -> str:
@@ -45,7 +45,7 @@ def dollars(value: Any) -> str:
     if value == 0:
         return "$0"
     digits = max(2, 2 - math.floor(math.log10(abs(value))))
-    return _signed(f"{'-' if value < 0 else ''}${abs(value):,.{min(digits, 12)}f}")
+    return true_minus(f"{'-' if value < 0 else ''}${abs(value):,.{min(digits, 12)}f}")
 
 
 def seconds(value: Any) -> str:
@@ -57,7 +57,7 @@ def number(value: Any) -> str:
     """Any other number: three significant digits, no exponent up to a million."""
     if is_unknown(value):
         return UNKNOWN
-    return _signed(f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}")
+    return true_minus(f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}")
 
 
 def words(value: Any) -> str:
@@ -91,8 +91,13 @@ def between(lower: Any, upper: Any, writer: Writer = score) -> str:
     return f"{low.removesuffix(' %') if high.endswith(' %') else low} to {high}"
 
 
-def _signed(text: str) -> str:
-    """A true minus sign, and no minus before a number that shows as zero."""
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: "1 item", "2,000 items"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def true_minus(text: str) -> str:
+    """A written number with a true minus sign, and without one where it shows as zero."""
     if text.startswith("-"):
         return text[1:] if not any(digit in "123456789" for digit in text) else "−" + text[1:]
     return text

@@ -73,7 +73,7 @@ def test_gaps_that_do_not_occur_are_skipped_with_the_reason():
 
 
 def test_only_policies_that_need_a_missing_predictor_leave_nothing_to_run():
-    with pytest.raises(StageSkipped, match="a predictor needs 20"):
+    with pytest.raises(StageSkipped, match="teach a predictor, which needs 20"):
         run(quiz(8, 30), policies=("pulse",))
 
 
@@ -82,7 +82,7 @@ def test_few_models_are_all_arms_and_policies_with_predictions_are_left_out():
     summary = result.tables["simulations.identification_summary"]
     assert summary["policy"].tolist() == ["uniform", "ucb_e", "successive_rejects_shared", "race"]
     assert (result.tables["simulations.identification_runs"]["n_arms"] == 9).all()
-    assert "Left out: naive_pooling, pulse, because" in result.verdicts[0].sentence
+    assert "Left out: naive pooling (biased) and PULSE, because only " in result.verdicts[0].sentence
     assert "4 replays" in result.verdicts[0].sentence
 
 

@@ -27,7 +27,7 @@ def test_a_point_comes_with_limits_reduction_and_what_naive_would_say():
     sentence = frontier_sentence(verdict="point", reason="", **FIGURES)
     assert sentence == (
         "At the cost of lab/m ($0.0388 per item, 80.0 % right) the best possible choice of model per item would be "
-        "right 90.0 % (85.0 %–95.0 %); that is 50 % fewer errors. The naive figure, 93.0 %, is 3.0 points too high; "
+        "right 90.0 % (85.0 to 95.0 %); that is 50 % fewer errors. The naive figure, 93.0 %, is 3.0 points too high; "
         "the best mix without looking at the item reaches 80.0 %."
     )
 

@@ -42,17 +42,16 @@ def test_a_saving_above_its_ceiling_is_not_taken_at_its_word():
 @pytest.mark.parametrize(
     ("ucb_e", "residual", "reason"),
     [
-        (15_000.0, 0.99, "because they explain only 1 % of the variance"),
+        (15_000.0, 0.99, "104 replays), because they explain only 1 % of the variance"),
         (4_000.0, 0.5, "because UCB-E is done soon after the first sweep"),
         (90_000.0, 0.5, "because the best models are so close"),
-        (15_000.0, 0.5, "because 104 replays cannot tell the difference from none"),
+        (15_000.0, 0.5, "No saving by prediction is shown"),
     ],
 )
 def test_no_saving_is_said_with_its_reason(ucb_e, residual, reason):
     figures = COMMON | {"ucb_e": PolicyFigures(ucb_e)}
     pulse = PolicyFigures(ucb_e, 0.0, -0.1, 0.1)
     sentence = identification_sentence(**figures, pulse=pulse, residual_variance_ratio=residual)
-    assert "saves nothing here" in sentence
     assert "90 % interval −10 % to 10 %" in sentence
     assert reason in sentence
 
@@ -65,12 +64,17 @@ def test_a_target_never_reached_is_no_number():
 
 
 def test_policies_left_out_are_named_with_the_reason():
-    left_out = LeftOut(["naive_pooling", "pulse"], "there are 16 training models, and a predictor needs 20")
+    left_out = LeftOut(["naive_pooling", "pulse"], "only 16 models can teach a predictor, which needs 20")
     figures = COMMON | {"left_out": left_out}
     sentence = identification_sentence(**figures, pulse=None, residual_variance_ratio=math.nan)
-    assert sentence.endswith("Left out: naive_pooling, pulse, because there are 16 training models, and a predictor "
-                             "needs 20.")  # fmt: skip
+    assert sentence.endswith(f"Left out: naive pooling (biased) and PULSE, because {left_out.reason}.")
     assert "nan" not in sentence
+
+
+def test_models_that_taught_the_predictor_are_told_since_they_are_not_among_the_arms():
+    pulse = PolicyFigures(12_000.0, 0.2, 0.1, 0.3)
+    sentence = identification_sentence(**COMMON, pulse=pulse, residual_variance_ratio=0.8, n_training_models=49)
+    assert sentence.startswith("To name the best of 200 models (49 others taught the predictor) in 95 %")
 
 
 def test_the_race_says_how_often_it_was_wrong_and_how_often_it_may_be():

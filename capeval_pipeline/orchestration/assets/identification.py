@@ -70,7 +70,8 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     residual = math.nan if predictor is None else residual_variance_ratio(world.scores, predictor, rng=rng)
     pairing = pairing_ratio(world.scores)
     models = [block.models[arm] for arm in split.arms]
-    sentence = _sentence(summaries, world, n_arms, settings, residual, pairing, left_out, reason)
+    n_training_models = 0 if predictor is None else split.training.size
+    sentence = _sentence(summaries, world, n_arms, settings, residual, pairing, left_out, reason, n_training_models)
     return StageResult(
         tables={
             "simulations.identification_runs": runs_frame(runs, world, models),
@@ -78,7 +79,7 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
             "simulations.identification_summary": summary_frame(
                 summaries,
                 target_accuracy=settings.target_accuracy,
-                n_training_models=0 if predictor is None else split.training.size,
+                n_training_models=n_training_models,
                 rank=None if predictor is None else predictor.prior_mean.size,
                 residual_variance_ratio=residual,
             ),
@@ -96,6 +97,7 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
     from capeval_pipeline.arrays.score_block import look_alike_pairs, split_block
     from capeval_pipeline.methods.identification.families import MIN_TRAINING_MODELS, Split
     from capeval_pipeline.methods.identification.study import fit_predictor
+    from capeval_pipeline.reporting.numbers import counted
 
     split = split_block(
         block,
@@ -108,8 +110,8 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
     reason = ""
     if split.training.size < MIN_TRAINING_MODELS:
         reason = (
-            f"there are {split.training.size} training models beside {split.arms.size} arms, and a predictor needs "
-            f"{MIN_TRAINING_MODELS}"
+            f"only {split.training.size} of the {len(block.models)} models can be set aside to teach a predictor, "
+            f"which needs {MIN_TRAINING_MODELS}"
         )
     elif np.unique(families).size < 2:
         reason = f"the {split.training.size} training models are one family of near-duplicates"
@@ -127,7 +129,8 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
         )
     if split.arms.size < 2:
         raise StageSkipped(
-            f"{split.arms.size} arms are left beside {split.training.size} training models; 2 are needed"
+            f"{counted(split.arms.size, 'model')} to choose from beside "
+            f"{counted(split.training.size, 'training model')}; 2 are needed"
         )
     return split, predictor, reason
 
@@ -193,6 +196,7 @@ def _sentence(
     pairing: float,
     left_out: list[str],
     reason: str,
+    n_training_models: int,
 ) -> str:
     from capeval_pipeline.reporting.verdicts.identification import (
         LeftOut,
@@ -228,6 +232,7 @@ def _sentence(
         pairing_ratio=pairing,
         race=race,
         left_out=LeftOut(left_out, reason),
+        n_training_models=n_training_models,
     )
 
 

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from capeval_pipeline.reporting.numbers import true_minus
+
 SMALLEST_USEFUL_DIFFERENCE = 1.0
 """Points of disjoint gain that a probe must add for sure before it is called useful."""
 
@@ -72,10 +74,13 @@ def no_text_sentence(
     *, n_clusters: int, gain: GainFigure, control: GainFigure, n_training_items: int | None = None
 ) -> str:
     """Where items have no text: clusters of comparisons alone, placed by a probe."""
-    compared = "worse than" if gain.gain < 0 else "better than"
+    if gain.lower <= 0.0 <= gain.upper:
+        found = "show no difference to"
+    else:
+        found = "predict worse than" if gain.gain < 0 else "predict better than"
     return (
         f"Items have no text, so clusters come from comparisons alone and a new item can only be placed by a probe: "
-        f"{n_clusters} clusters then predict {compared} one ranking, {percent(gain)}; a rule without clusters, on the "
+        f"{n_clusters} clusters then {found} one ranking, {percent(gain)}; a rule without clusters, on the "
         f"same pairs: {percent(control)}."
     ) + _crowded(n_clusters, n_training_items)
 
@@ -138,7 +143,9 @@ def routing_sentence(
     is_probe_winner_oracle: bool,
 ) -> str:
     """What routing by clusters reaches between the best single model and the best model of each item."""
-    share_text = "" if math.isnan(share) else f", {100 * share:.0f} % of what perfect routing would add"
+    share_text = (
+        "" if math.isnan(share) else f", {true_minus(f'{100 * share:.0f} %')} of what perfect routing would add"
+    )
     sentence = (
         f"Routing {n_items:,} test items by {router} reaches {score:.3f} ({score_lower:.3f} to {score_upper:.3f})"
         f"{share_text}; always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
@@ -213,8 +220,8 @@ def _points(value: float) -> str:
 
 
 def _decimal(value: float) -> str:
-    """One decimal; what rounds to 0 has no sign."""
-    return f"{round(value, 1) + 0.0:.1f}"
+    """One decimal with a true minus; what rounds to 0 has no sign."""
+    return true_minus(f"{value:.1f}")
 
 
 def _short(figure: GainFigure) -> str:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from capeval_pipeline.reporting.numbers import between, percent, true_minus
+
 _NAMED_MODELS = 3
 
 
@@ -39,8 +41,8 @@ def frontier_sentence(
     fewer = "" if math.isnan(reduction) else f"; that is {_fewer(reduction)}"
     return (
         f"At the cost of {single} the best possible choice of model per item would be right {_share(value)} "
-        f"({_share(lower)}–{_share(upper)}){fewer}. The naive figure, {_share(naive)}, is "
-        f"{100 * (naive - value):.1f} points too high; the best mix without looking at the item reaches "
+        f"({between(lower, upper, percent)}){fewer}. The naive figure, {_share(naive)}, is {_off(naive - value)}; "
+        f"the best mix without looking at the item reaches "
         f"{_share(constant)}."
     )
 
@@ -62,9 +64,9 @@ def oracle_sentence(
             f"{_share(best_quality)} of the best single model; no single figure: {reason}. {no_costs}"
         )
     return (
-        f"The best possible choice of model per item would be right {_share(value)} ({_share(lower)}–{_share(upper)}), "
-        f"against {_share(best_quality)} of the best single model. The naive figure, {_share(naive)}, is "
-        f"{100 * (naive - value):.1f} points too high. {no_costs}"
+        f"The best possible choice of model per item would be right {_share(value)} "
+        f"({between(lower, upper, percent)}), against {_share(best_quality)} of the best single model. The naive "
+        f"figure, {_share(naive)}, is {_off(naive - value)}. {no_costs}"
     )
 
 
@@ -128,7 +130,11 @@ def constant_cost_sentence(cost: float) -> str:
 
 
 def _share(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"
+    return "unknown" if math.isnan(value) else true_minus(f"{100 * value:.1f} %")
+
+
+def _off(difference: float) -> str:
+    return f"{abs(100 * difference):.1f} points too {'high' if difference >= 0 else 'low'}"
 
 
 def _fewer(reduction: float) -> str:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capeval_pipeline.reporting.figures.identification import policy_name
+from capeval_pipeline.reporting.numbers import counted, true_minus
+
 
 @dataclass(frozen=True)
 class PolicyFigures:
@@ -49,10 +52,14 @@ def identification_sentence(
     pairing_ratio: float,
     race: RaceFigures | None,
     left_out: LeftOut | None,
+    n_training_models: int = 0,
 ) -> str:
-    """Plain text; every number beside its interval or its reference, and the number of replays it rests on."""
+    """Plain text; every number beside its interval or its reference, and the number of replays it rests on.
+
+    n_training_models : models the predictor learned from; they are no arms, so a reader misses them in n_arms
+    """
     n_cells = n_arms * n_items
-    parts = [_found(n_runs, n_arms, n_cells, target_accuracy, uniform, ucb_e, pulse)]
+    parts = [_found(n_runs, n_arms, n_training_models, n_cells, target_accuracy, uniform, ucb_e, pulse)]
     if pulse is not None and ucb_e is not None:
         parts.append(_saving(pulse, ucb_e, n_runs, n_cells, first_sweep, residual_variance_ratio))
         if not math.isnan(residual_variance_ratio):
@@ -60,13 +67,16 @@ def identification_sentence(
     if race is not None:
         parts.append(_certified(race, n_runs))
     if left_out is not None and left_out.policies:
-        parts.append(f"Left out: {', '.join(left_out.policies)}, because {left_out.reason}.")
+        parts.append(
+            f"Left out: {_join([policy_name(name) for name in left_out.policies])}, because {left_out.reason}."
+        )
     return " ".join(parts)
 
 
 def _found(
     n_runs: int,
     n_arms: int,
+    n_training_models: int,
     n_cells: int,
     target: float,
     uniform: PolicyFigures | None,
@@ -78,7 +88,8 @@ def _found(
         for name, figures in (("PULSE", pulse), ("UCB-E", ucb_e), ("round robin", uniform))
         if figures is not None
     ]
-    what = f"To name the best of {n_arms} models in {_percent(target)} of {n_runs} replays"
+    others = f" ({counted(n_training_models, 'other')} taught the predictor)" if n_training_models else ""
+    what = f"To name the best of {n_arms} models{others} in {_percent(target)} of {n_runs} replays"
     if not shown:
         return f"{what} none of the compared policies has a reference here."
     return f"{what} {_join(shown)}, of {n_cells:,} stored answers."
@@ -96,11 +107,11 @@ def _saving(
         return f"No saving can be stated from {n_runs} replays, because the accuracy asked for is not always reached."
     has_limits = not (math.isnan(pulse.saving_lower) or math.isnan(pulse.saving_upper))
     limits = (
-        f"90 % interval {_signed(pulse.saving_lower)} to {_signed(pulse.saving_upper)}"
+        f"90 % interval {_percent(pulse.saving_lower)} to {_percent(pulse.saving_upper)}"
         if has_limits
         else "its interval is open, since not every resample reaches the accuracy"
     )
-    basis = f"{_signed(pulse.saving)} of the calls of UCB-E, {limits}, {n_runs} replays"
+    basis = f"{_percent(pulse.saving)} of the calls of UCB-E, {limits}, {n_runs} replays"
     if has_limits and pulse.saving_lower > 0:
         return (
             f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)."
@@ -112,7 +123,7 @@ def _saving(
     elif ucb_e.pulls >= 0.9 * n_cells:
         reason = "the best models are so close that almost every answer is needed"
     else:
-        reason = f"{n_runs} replays cannot tell the difference from none"
+        return f"No saving by prediction is shown ({basis}): {n_runs} replays cannot tell the difference from none."
     return f"Prediction saves nothing here ({basis}), because {reason}."
 
 
@@ -145,12 +156,7 @@ def _calls(pulls: float, n_cells: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _signed(share: float) -> str:
-    rounded = round(100 * share)
-    return f"{'−' if rounded < 0 else ''}{abs(rounded)} %"
+    return true_minus(f"{100 * share:.0f} %")
 
 
 def _join(words: Sequence[str]) -> str:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from capeval_pipeline.reporting.numbers import between, counted, score
+
 N_NAMED = 3
 
 
@@ -30,10 +32,11 @@ def strengths_sentence(
     if math.isnan(mean_score):
         reached = "no known score"
     elif math.isnan(score_lower) or math.isnan(score_upper):
-        reached = f"a {measure} of {mean_score:.3f} (no interval: the range of scores is not declared)"
+        reached = f"a {measure} of {score(mean_score)} (no interval: the range of scores is not declared)"
     else:
-        reached = f"a {measure} of {mean_score:.3f} ({score_lower:.3f} to {score_upper:.3f})"
-    parts = [f"{best_model} leads {n_models} models on {n_items:,} items with {reached}"]
+        reached = f"a {measure} of {score(mean_score)} ({between(score_lower, score_upper)})"
+    leads = "is the only model," if n_models == 1 else f"leads {n_models:,} models"
+    parts = [f"{best_model} {leads} on {counted(n_items, 'item')} with {reached}"]
     if tied_models:
         named = ", ".join(tied_models[:N_NAMED])
         more = f" and {len(tied_models) - N_NAMED} more" if len(tied_models) > N_NAMED else ""

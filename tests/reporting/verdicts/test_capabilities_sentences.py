@@ -59,7 +59,12 @@ def test_a_useful_probe_needs_a_sure_point_and_to_beat_the_control():
 
 def test_worse_than_one_ranking_is_said():
     sentence = no_text_sentence(n_clusters=30, gain=GainFigure(-65.9, -105, -33), control=GainFigure(43.5))
-    assert "worse than one ranking" in sentence
+    assert "worse than one ranking, −65.9 % (−105.0 to −33.0)" in sentence
+
+
+def test_without_text_an_interval_that_holds_zero_shows_no_difference_either():
+    sentence = no_text_sentence(n_clusters=30, gain=GainFigure(-1.0, -6.8, 4.5), control=GainFigure(3.8, 1.9, 6.0))
+    assert "30 clusters then show no difference to one ranking, −1.0 % (−6.8 to 4.5); a rule" in sentence
 
 
 def test_the_leader_is_named_with_those_it_cannot_be_told_from():
@@ -80,10 +85,17 @@ def test_an_undeclared_range_has_no_made_up_interval():
     assert "no interval" in sentence
 
 
+def test_a_single_model_leads_nobody():
+    sentence = strengths_sentence(
+        best_model="a", mean_score=-0.25, score_lower=-0.5, score_upper=0.0, tied_models=[], n_models=1, n_items=1
+    )
+    assert sentence == "a is the only model, on 1 item with a mean score of −0.250 (−0.500 to 0.000)."
+
+
 def test_more_clusters_than_items_can_carry_are_warned_of():
     assert "many for 63 training items" in clusters(n_clusters=30, n_training_items=63)
     assert "training items" not in clusters(n_clusters=30, n_training_items=2000)
 
 
 def test_what_rounds_to_zero_has_no_sign():
-    assert "-0.0" not in clusters(gain=GainFigure(-0.04, -0.02, 1.0))
+    assert "0.0 % (0.0 to 1.0)" in clusters(gain=GainFigure(-0.04, -0.02, 1.0))
