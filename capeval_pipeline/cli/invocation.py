@@ -40,11 +40,12 @@ class Invocation:
 
     @cached_property
     def definitions(self) -> Any:
-        """Dagster's definitions on this workspace, the same that the UI loads."""
-        _ = self.settings
-        from capeval_pipeline.definitions import build_definitions
+        """Dagster's definitions on this workspace, the same that the UI loads; building them takes a second."""
+        is_loaded = "capeval_pipeline.definitions" in sys.modules
+        settings = self.settings  # names the workspace in the environment, which loading the module reads
+        from capeval_pipeline.definitions import build_definitions, defs
 
-        return build_definitions(self.settings)
+        return build_definitions(settings) if is_loaded else defs
 
 
 def invocation(context: typer.Context) -> Invocation:
