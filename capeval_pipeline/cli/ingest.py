@@ -20,9 +20,18 @@ if TYPE_CHECKING:
 READING_NAMES = ("files", "items", "models", "generations", "judgments", "metric_values", "rejections")
 
 
+def _path(given: str | Path) -> Path:
+    """A path of the command line; the empty text, as of a variable that is not set, is not the present folder."""
+    if not str(given):
+        raise UsageError("an empty PATH; expected result files or folders of them")
+    return Path(given)
+
+
 def ingest(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Result files, or folders of them.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH…", parser=_path, help="Result files, or folders of them.")
+    ],
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", "-b", help="Benchmark of these files: a name, or name@version.")
     ] = None,

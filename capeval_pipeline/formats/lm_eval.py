@@ -208,7 +208,13 @@ def _old_task(path: Path, scores: Mapping[str, Any]) -> str | None:
 
 def _group_of(task: str | None, groups: Mapping[str, Any]) -> str | None:
     """Topmost group of a task; None if it is in none."""
-    parents = {child: group for group, children in groups.items() if isinstance(children, list) for child in children}
+    parents = {
+        child: group
+        for group, children in groups.items()
+        if isinstance(children, list)
+        for child in children
+        if isinstance(child, str)
+    }
     group, seen = None, {task}
     while task in parents and parents[task] not in seen:
         group = task = parents[task]
@@ -225,7 +231,8 @@ def _version_of(task: str | None, group: str | None, results: Mapping[str, Any])
         parts = _mapping(results.get("group_subtasks")).get(group, [])
         shared = {str(versions.get(part)) for part in parts if part in versions}
         version = versions.get(task) if len(shared) == 1 else None
-    return None if version in (None, "N/A", "Yaml") else str(version)
+    is_version = isinstance(version, str | int | float) and not isinstance(version, bool)
+    return str(version) if is_version and version not in ("N/A", "Yaml") else None
 
 
 def model_arguments(arguments: Any) -> dict[str, Any]:
@@ -319,6 +326,12 @@ class _Samples:
         names = self._metric_names(record)
         if self.metric is None and names:
             self.metric = next(iter(names))
+        try:
+            "".join((prompt or "", *names)).encode()
+        except UnicodeEncodeError:
+            text = message(self.path.name, self._where(place), "half of a surrogate pair", "text", "Write it again.")
+            self._refuse(place, "bad_json", text)
+            return
         cell = {
             "record": self.n_records, "place": place, "content_hash": content, "model": self.model, "generation_id": 0,
         }  # fmt: skip

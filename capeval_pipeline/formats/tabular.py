@@ -208,6 +208,7 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             if texts:
                 file = pq.ParquetFile(source, read_dictionary=texts)
             for records in file.iter_batches(CHUNK_RECORDS, columns=list(wanted)):
+                records.validate(full=True)  # damaged pages give codes beyond their dictionary, and text that is none
                 columns = {name: _as_text_if_bytes(path, name, records.column(name)) for name in wanted}
                 places = pa.array(range(place, place + records.num_rows), pa.int64())
                 place += records.num_rows

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import canonical, helm, lm_eval
-from capeval_pipeline.formats.common import FileRefused, escaped, refusal
+from capeval_pipeline.formats.common import FileRefused, escaped, one_line, refusal
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
 SKIPPED_NAMES = re.compile(
@@ -131,7 +131,8 @@ def discover(paths: Sequence[Path], place: Place) -> Found:
     search = _Search(place)
     for path in paths:
         if not os.path.lexists(path):
-            raise UsageError(f"{path}: no such file or folder; expected result files or folders of them")
+            name = one_line(str(path), 200)
+            raise UsageError(f"{name}: no such file or folder; expected result files or folders of them")
         search.add(path)
     search.found.units.sort(key=lambda unit: unit.shown_path)
     search.found.companions.sort()

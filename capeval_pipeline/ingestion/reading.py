@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,12 +39,6 @@ READING_VERSION = "1"
 
 BENCHMARK_CHARACTERS = 200
 """Longest id of a benchmark, version and all."""
-
-READER_FAULTS = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError, OSError,
-    pa.ArrowException, duckdb.Error,
-)  # fmt: skip
-"""What a reader may trip over; a file must not end the batch, whatever is in it."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +108,9 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
     except FileRefused as fault:
         shutil.rmtree(folder, ignore_errors=True)
         return _refused(unit, request, report, fault, ledger, folder)
-    except READER_FAULTS as error:
+    except AssertionError:  # counts that do not add up are a fault of ours, not of the file
+        raise
+    except Exception as error:  # a file must not end the batch, whatever is in it
         shutil.rmtree(folder, ignore_errors=True)
         return _refused(unit, request, report, _not_followed(unit, report.format, error), ledger, folder)
     replaced = tuple(
@@ -263,7 +258,9 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
                         benchmark_id, where, report.file_id, unit, facts.model_settings, canonical_names
                     )
                 parts[benchmark_id].add(share)
-    except READER_FAULTS as error:
+    except (FileRefused, AssertionError):
+        raise
+    except Exception as error:
         raise _not_followed(unit, report.format, error) from error
     own = benchmark_id_of(name, version)
     if not parts:

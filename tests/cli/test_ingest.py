@@ -91,6 +91,8 @@ def test_a_dry_run_says_the_same_and_writes_nothing(ingest, tmp_path):
     ("words", "told"),
     [
         (["/no/such/path"], "no such file or folder"),
+        (["a\nb"], "no such file or folder"),
+        ([""], "an empty PATH"),
         (["--format", "foo", "."], "no format 'foo'; expected one of canonical"),
         (["--benchmark", " ", "."], "--benchmark"),
         (["--benchmark", "x" * 300, "."], "expected printable text of 1 to 200 characters"),

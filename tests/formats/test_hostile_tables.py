@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from capeval_pipeline.formats import long, wide
+from capeval_pipeline.formats import lm_eval, long, wide
 from capeval_pipeline.formats.common import FileRefused, message, shown
 from tests.formats.reading import read_whole, write
 
@@ -124,3 +124,38 @@ def test_a_value_that_is_small_in_a_file_and_huge_in_print_is_cut_early():
     assert len(shown(value)) <= 60
     assert len(shown(16**6000)) <= 60
     assert len(shown("x" * 10**6)) <= 60
+
+
+def test_damaged_pages_of_parquet_are_a_damaged_file_and_not_a_crash(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = {"item_id": [f"q{i}" for i in range(40)], "model": ["elm", "oak"] * 20, "score": [1.0] * 40}
+    pq.write_table(pa.table(columns), path, compression="none")
+    whole = path.read_bytes()
+    reasons = set()
+    for place in range(4, 700, 7):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        try:
+            assert read_whole(long, path).n_read == 40
+        except FileRefused as fault:
+            reasons.add(fault.reason)
+    assert "truncated" in reasons
+    assert reasons <= {"truncated", "bad_encoding", "columns_missing"}
+
+
+def test_half_of_a_surrogate_pair_costs_a_sample_its_row_and_no_more(tmp_path):
+    stamp = "2025-01-01T00-00-00.000001"
+    sample = {
+        "doc_id": 0,
+        "doc": {"question": "why"},
+        "resps": [["\ud800"]],
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": 1,
+    }
+    odd = {**sample, "doc": {"question": "\ud800"}}
+    path = write(tmp_path / f"samples_arc_{stamp}.jsonl", lines(sample, odd))
+    results = {"results": {"arc": {"acc,none": 1}}, "model_name": "elm", "versions": {"arc": {"a": 1}}}
+    write(tmp_path / f"results_{stamp}.json", json.dumps({**results, "group_subtasks": {"g": [["arc"]]}}))
+    whole = read_whole(lm_eval, path)
+    assert (len(whole.generations), whole.reasons()) == (1, {"bad_json": 1})
+    assert whole.facts.version is None
