@@ -7,7 +7,9 @@ file, or for a folder that is one unit; `read(path, options)` gives a Reading.
 from types import ModuleType
 
 from capeval_pipeline.formats import (
+    alpaca_eval,
     arena,
+    arena_hard,
     canonical,
     every_eval_ever,
     helm,
@@ -15,7 +17,9 @@ from capeval_pipeline.formats import (
     lm_eval,
     long,
     mapping,
+    mt_bench,
     promptfoo,
+    swebench,
     wide,
 )
 
@@ -27,6 +31,10 @@ READERS: dict[str, ModuleType] = {
     "every_eval_ever": every_eval_ever,
     "promptfoo": promptfoo,
     "arena": arena,
+    "alpaca_eval": alpaca_eval,
+    "arena_hard": arena_hard,
+    "mt_bench": mt_bench,
+    "swebench": swebench,
     "mapping": mapping,
     "long": long,
     "wide": wide,

@@ -37,6 +37,7 @@ class ReadOptions:
 
     score_range : lowest and highest possible score; None where nothing was declared, an open side is ±inf.
     keep_text : False drops prompts (hashes and ids stay).
+    folder : name of the folder the file lies in, unless it names the benchmark; it may name the model.
     mapping : the mapping file to read by, where a person named one.
     instances : file with the id of every item of the benchmark, one a line.
     """
@@ -45,6 +46,7 @@ class ReadOptions:
     model: str | None = None
     score_range: tuple[float, float] | None = None
     keep_text: bool = True
+    folder: str | None = None
     mapping: Path | None = None
     instances: Path | None = None
     limits: Limits = field(default_factory=Limits)

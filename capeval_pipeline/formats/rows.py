@@ -38,7 +38,12 @@ from capeval_pipeline.formats.protocol import (
 )
 from capeval_pipeline.formats.tabular import Fault
 
-LINE, MEMBER, KEY = "line {}", "samples[{}]", "key {}"
+LINE, MEMBER = "line {}", "samples[{}]"
+COMMON_FOLDERS = frozenset(
+    ["results", "result", "output", "outputs", "eval", "evals", "evaluation", "data", "logs", "samples", "runs",
+     "predictions", "humaneval", "mbpp", "evalplus_results", "bigcodebench", "livecodebench"]
+)  # fmt: skip
+"""Names of files and folders that name no model."""
 
 
 def is_json_lines(path: Path) -> bool:
@@ -115,7 +120,7 @@ def _is_text(value: Any) -> bool:
 class RowCollector:
     """Rows of the records of one file, numbered as they come; `chunk` gives them out and begins anew.
 
-    place_format : how the place of a record is written: LINE, MEMBER or KEY (keys are given as texts).
+    place_format : how the place of a record is written: LINE or MEMBER.
     score_range : scores outside are refused.
     """
 
@@ -144,9 +149,14 @@ class RowCollector:
         self.n_records += 1
         self._n_read += 1
 
-    def note(self, place: object, reason: str, found: str, expected: str, advice: str = "") -> None:
-        """Refuse the verdict of the current record, whose rows, if any, stay visible as invalid."""
-        where = self.place_format.format(place)
+    def note(
+        self, place: object, reason: str, found: str, expected: str, advice: str = "", where: str | None = None
+    ) -> None:
+        """Refuse the verdict of the current record, whose rows, if any, stay visible as invalid.
+
+        where : how its place is told, if it has a better name than the number of its place.
+        """
+        where = self.place_format.format(place) if where is None else where
         text = message(self.path.name, where, found, expected, advice)
         self._notes.append((self.n_records, "rejected", where, reason, text))
 
@@ -159,14 +169,6 @@ class RowCollector:
         """Refuse a record that could not be read, and close it."""
         where = self.place_format.format(fault.place)
         self._notes.append((self.n_records, "rejected", where, fault.reason, fault.message))
-        self.end_record()
-
-    def repeat(self, place: object, first: object) -> None:
-        """Close a record that says again what `first` said."""
-        where = self.place_format.format(place)
-        found = f"repeats {self.place_format.format(first)}"
-        text = message(self.path.name, where, found, "each record once")
-        self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
         self.end_record()
 
     def warn(self, reason: str, found: str, expected: str, advice: str = "", where: str = "file") -> None:
@@ -228,8 +230,39 @@ def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
     return rows_of(schema, {name: [row.get(name) for row in rows] for name in sorted(names)}, len(rows))
 
 
+def model_named(path: Path, options: ReadOptions, *names: str | None) -> str:
+    """The model of a file: asked for, else the first of `names`, else its folder. Raises FileRefused model_unknown."""
+    candidates = [name for name in (*names, options.folder) if name and name.strip().lower() not in COMMON_FOLDERS]
+    if options.model or candidates:
+        return options.model or candidates[0]
+    found, expected = "neither the file nor its folder names the model", "a model"
+    advice = "Put it into a folder named after the model, or give --model, or model in benchmark.yml."
+    raise refusal(path, "model_unknown", found, expected, advice)
+
+
 def as_key(value: Any) -> str | None:
     """A JSON value as a key: whole numbers without a point; null, NaN, the empty text, lists and objects are none."""
     if value is None or isinstance(value, list | dict | bool):
         return None
     return cells.json_cell(value) or None
+
+
+class OrderFlips:
+    """Counts the pairs whose verdict depends on which answer was shown first."""
+
+    def __init__(self) -> None:
+        self.n_pairs = self.n_flips = 0
+        self.example = ""
+
+    def add(self, place: object, item: str, outcomes: list[float | None]) -> None:
+        """Outcomes of one pair in both orders, seen from the same model."""
+        self.n_pairs += 1
+        if outcomes[0] != outcomes[1]:
+            self.n_flips += 1
+            self.example = self.example or f"{item}, place {place}"
+
+    def tell(self, rows: RowCollector) -> None:
+        """Warn once a file."""
+        if self.n_flips:
+            found = f"{self.n_flips} of {self.n_pairs} pairs have another verdict in the other order ({self.example})"
+            rows.warn("order_dependent", found, "the same verdict in both orders", "Both rows are kept.")
