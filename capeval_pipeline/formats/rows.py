@@ -171,6 +171,14 @@ class RowCollector:
         self._notes.append((self.n_records, "rejected", where, fault.reason, fault.message))
         self.end_record()
 
+    def repeat(self, place: object, counted: object) -> None:
+        """Close a record that another one, `counted`, says again and stands for."""
+        where = self.place_format.format(place)
+        found = f"is told again at {self.place_format.format(counted)}"
+        text = message(self.path.name, where, found, "each record once")
+        self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
+        self.end_record()
+
     def warn(self, reason: str, found: str, expected: str, advice: str = "", where: str = "file") -> None:
         """Say something of the file that refuses nothing."""
         self._notes.append((None, "warning", where, reason, message(self.path.name, where, found, expected, advice)))
