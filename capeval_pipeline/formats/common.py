@@ -6,6 +6,7 @@ How cells become keys, scores and numbers stands in cells.py, how tables become 
 import gzip
 import hashlib
 import json
+import re
 import reprlib
 import unicodedata
 import zlib
@@ -339,7 +340,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeated_keys)
 def parse_json(text: str, *, depth: int = 100) -> Any:
     """Value of a JSON text; bare NaN and Infinity are numbers, whole numbers are exact. Raises JsonFault."""
     try:
-        if text.count("[") + text.count("{") > depth and _json_depth(text) > depth:
+        if text.count("[") + text.count("{") > depth and _is_deeper(text, depth):
             raise JsonFault("nesting_too_deep", f"is nested more than {depth} levels deep")
         return _DECODER.decode(text)
     except JsonFault:
@@ -353,26 +354,40 @@ def parse_json(text: str, *, depth: int = 100) -> Any:
         raise JsonFault("bad_json", "holds a whole number of more than 4300 digits") from error
 
 
-def _json_depth(text: str) -> int:
-    """Deepest nesting of brackets outside of texts."""
-    depth = deepest = 0
-    is_inside = is_escaped = False
-    for character in text:
-        if is_inside:
-            if is_escaped:
-                is_escaped = False
-            elif character == "\\":
-                is_escaped = True
-            elif character == '"':
-                is_inside = False
-        elif character == '"':
-            is_inside = True
-        elif character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+def decode_json_at(text: str, position: int, *, depth: int) -> tuple[Any, int]:
+    """The JSON value that begins at `position`, and where it ends. Raises JSONDecodeError, JsonFault."""
+    try:
+        value, end = _DECODER.raw_decode(text, position)
+    except (JsonFault, json.JSONDecodeError):
+        raise
+    except RecursionError as error:
+        raise JsonFault("nesting_too_deep", f"is nested more than {depth} levels deep") from error
+    except ValueError as error:  # a whole number of more digits than Python reads
+        raise JsonFault("bad_json", "holds a whole number of more than 4300 digits") from error
+    if end - position > depth and _is_deeper(text[position:end], depth):
+        raise JsonFault("nesting_too_deep", f"is nested more than {depth} levels deep")
+    return value, end
+
+
+_NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[^\[\]{}"]+', re.DOTALL)
+
+
+def _is_deeper(text: str, limit: int) -> bool:
+    """Whether brackets outside of texts are nested more than `limit` levels deep."""
+    brackets = rest = _NO_BRACKETS.sub("", text).replace("{", "[").replace("}", "]")
+    for _ in range(limit):  # every pass takes the innermost pairs away
+        inner = rest.replace("[]", "")
+        if inner == rest:
+            break
+        rest = inner
+    if not rest:
+        return False
+    depth = 0
+    for bracket in brackets:  # too deep, or not closed: one by one
+        depth += 1 if bracket == "[" else -1
+        if depth > limit:
+            return True
+    return False
 
 
 def read_json_document(path: Path, limits: Limits) -> Any:

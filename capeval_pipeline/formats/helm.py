@@ -21,6 +21,7 @@ from capeval_pipeline.formats.common import (
     shown,
     text_hash,
 )
+from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -49,11 +50,11 @@ def members(folder: Path) -> tuple[Path, ...]:
 
 
 def matches(path: Path) -> float:
-    """1 for a folder with per_instance_stats.json and what it belongs to, else 0."""
+    """1 for a folder with per_instance_stats.json and what it belongs to, 0.5 if only the names say so, else 0."""
     if not path.is_dir() or not (found := members(path)):
         return 0.0
     start = head_of(found[-1]).text.lstrip()
-    return 1.0 if start[:1] == "[" and ('"instance_id"' in start or start[1:].lstrip()[:1] == "]") else 0.0
+    return 1.0 if start[:1] == "[" and '"instance_id"' in start else 0.5
 
 
 @dataclass(frozen=True)
@@ -71,20 +72,18 @@ _Key = tuple[str | None, str, int]
 
 def read(path: Path, options: ReadOptions) -> Reading:
     """Read one run folder. Raises FileRefused: columns_missing, model_unknown, metric_needed, metric_unknown …"""
-    spec, state, stats = (_document(path, name, options) for name in (SPEC, STATE, STATS))
-    if state is None:
+    if not (path / STATE).is_file():
         found, expected = f"{STATE} is not there", "the texts: numbers of instances are no identity"
         raise refusal(path, "columns_missing", found, expected, "Copy the whole run folder.")
-    spec, state = mapping(spec), mapping(state)
-    if not isinstance(stats, list):
-        raise refusal(path / STATS, "bad_json", f"is {shown(stats)}", "a list of instances")
+    has_spec = (path / SPEC).is_file()
+    spec = mapping(read_json_document(path / SPEC, options.limits)) if has_spec else {}
+    state, questions = _questions(path / STATE, options, mapping(spec.get("adapter_spec")))
     adapter = {**mapping(state.get("adapter_spec")), **mapping(spec.get("adapter_spec"))}
     model = options.model or name_of(adapter.get("model"))
     if model is None:
         advice = "Give --model, or model in benchmark.yml."
         raise refusal(path, "model_unknown", "names no model", "adapter_spec.model", advice)
-    questions = _questions(state, str(adapter.get("method")))
-    metric, is_default = _main_metric(path, options, spec, stats)
+    metric, is_default = _main_metric(path, options, spec)
     facts = FileFacts(
         format="helm",
         benchmark=_benchmark_of(spec),
@@ -93,12 +92,15 @@ def read(path: Path, options: ReadOptions) -> Reading:
         model_settings={model: {name: adapter[name] for name in SETTINGS if adapter.get(name) is not None}},
     )
     run = _Run(path, options, model, metric, questions)
-    return Reading(facts, run.chunks(stats, is_default=is_default))
+    return Reading(facts, run.chunks(_stats(path, options), is_default=is_default))
 
 
-def _document(folder: Path, name: str, options: ReadOptions) -> Any:
-    path = folder / name
-    return read_json_document(path, options.limits) if path.is_file() else None
+def _stats(path: Path, options: ReadOptions) -> Iterator[Any]:
+    """Instances with their stats, in the order of the file."""
+    for piece in json_pieces(path / STATS, options.limits, ()):
+        if not piece.is_element:
+            raise refusal(path / STATS, "bad_json", f"is {shown(piece.value)}", "a list of instances")
+        yield piece.value
 
 
 def _benchmark_of(spec: Mapping[str, Any]) -> str | None:
@@ -115,10 +117,21 @@ def _benchmark_of(spec: Mapping[str, Any]) -> str | None:
 # -- texts ----------------------------------------------------------------------------------------------------------
 
 
-def _questions(state: Mapping[str, Any], method: str) -> dict[_Key, _Question]:
-    """Instance, perturbation and trial → question. Several requests may belong to one (a choice each)."""
+def _questions(
+    path: Path, options: ReadOptions, adapter: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[_Key, _Question]]:
+    """What stands beside the requests, and instance, perturbation and trial → question.
+
+    Several requests may belong to one question (a choice each).
+    """
+    beside: dict[str, Any] = {}
     questions: dict[_Key, _Question] = {}
-    for request in map(mapping, listing(state.get("request_states"))):
+    for piece in json_pieces(path, options.limits, ("request_states",)):
+        if not piece.is_element:
+            beside |= {piece.keys[0]: piece.value} if piece.keys else {}
+            continue
+        request = mapping(piece.value)
+        method = str(adapter.get("method", mapping(beside.get("adapter_spec")).get("method")))
         instance = mapping(request.get("instance"))
         trial = count(request.get("train_trial_index", 0))
         key = (as_key(instance.get("id")), _perturbation(instance), 0 if trial is None else trial)
@@ -133,7 +146,7 @@ def _questions(state: Mapping[str, Any], method: str) -> dict[_Key, _Question]:
             is_failed=result.get("success") is False or (known is not None and known.is_failed),
             is_answered=is_answered or (known is not None and known.is_answered),
         )
-    return questions
+    return beside, questions
 
 
 def _perturbation(record: Mapping[str, Any]) -> str:
@@ -174,9 +187,9 @@ def stats_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return means
 
 
-def _main_metric(path: Path, options: ReadOptions, spec: Mapping[str, Any], stats: list[Any]) -> tuple[str, bool]:
+def _main_metric(path: Path, options: ReadOptions, spec: Mapping[str, Any]) -> tuple[str, bool]:
     """The main metric, and whether it was chosen by default. Raises metric_unknown, metric_needed."""
-    names = {name: None for record in stats for name in stats_of(mapping(record)) if is_score(name)}
+    names = {name: None for record in _stats(path, options) for name in stats_of(mapping(record)) if is_score(name)}
     listed = one_line(", ".join(names), 130) or "none"
     if options.metric is not None:
         if options.metric not in names:
@@ -207,7 +220,7 @@ class _Run:
         self.rows = RowCollector(path, options, MEMBER)
         self.seen: set[_Key] = set()
 
-    def chunks(self, stats: list[Any], *, is_default: bool) -> Iterator[Chunk]:
+    def chunks(self, stats: Iterator[Any], *, is_default: bool) -> Iterator[Chunk]:
         try:
             if is_default:
                 advice = "Declare metric in benchmark.yml to choose another."
@@ -233,7 +246,7 @@ class _Run:
         instance, given = as_key(record.get("instance_id")), record.get("train_trial_index", 0)
         trial = count(given)
         if instance is None:
-            self.rows.refuse(place, "key_missing", "instance_id is empty", "the instance of the stats")
+            self.rows.refuse(place, "key_missing", f"instance_id is {shown(record.get('instance_id'))}", "a name")
             return
         if trial is None:
             self.rows.refuse(place, "generation_bad", f"train_trial_index is {shown(given)}", "0, 1, 2 …")

@@ -19,11 +19,11 @@ from capeval_pipeline.formats.common import (
     JsonFault,
     head_of,
     one_line,
-    read_json_document,
     refusal,
     shown,
     text_hash,
 )
+from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -40,6 +40,7 @@ from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key
 
 KEYS = frozenset({"version", "status", "eval", "plan", "results", "stats", "samples", "error", "reductions"})
 LAST_VERSION = 2
+SAMPLES = ("samples",)
 HEADER, JOURNAL = "header.json", "_journal/start.json"
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -83,10 +84,9 @@ def read(path: Path, options: ReadOptions) -> Reading:
         samples = _zip_samples(path, options)
         place_format = "member {}"
     else:
-        document = read_json_document(path, options.limits)
-        header = document if isinstance(document, dict) else {}
+        header, keys = _document_header(path, options)
         is_finished = header.get("status") != "started"
-        samples = _document_samples(listing(header.get("samples")))
+        samples = _document_samples(path, options, keys)
         place_format = MEMBER
     run = _run_of(path, header, options, is_finished=is_finished)
     log = _Log(path, options, run, place_format)
@@ -96,14 +96,28 @@ def read(path: Path, options: ReadOptions) -> Reading:
 # -- where samples lie ----------------------------------------------------------------------------------------------
 
 
-def _document_samples(samples: list[Any]) -> Iterator[_Sample]:
-    """Samples of a JSON log in their order."""
-    keys = [
-        (as_key(record.get("id")), as_key(record.get("epoch"))) if isinstance(record, dict) else (None, None)
-        for record in samples
-    ]
+_SampleKey = tuple[str | None, str | None]
+
+
+def _document_header(path: Path, options: ReadOptions) -> tuple[dict[str, Any], list[_SampleKey]]:
+    """What stands beside the samples of a JSON log, and id and epoch of each sample: a first pass through the file."""
+    header: dict[str, Any] = {}
+    keys: list[_SampleKey] = []
+    for piece in json_pieces(path, options.limits, SAMPLES):
+        record = piece.value
+        if piece.is_element:
+            is_sample = isinstance(record, dict)
+            keys.append((as_key(record.get("id")), as_key(record.get("epoch"))) if is_sample else (None, None))
+        elif len(piece.keys) == 1:
+            header[piece.keys[0]] = record
+    return header, keys
+
+
+def _document_samples(path: Path, options: ReadOptions, keys: list[_SampleKey]) -> Iterator[_Sample]:
+    """Samples of a JSON log in their order: a second pass, as the header may stand behind them."""
     last = {key: place for place, key in enumerate(keys) if key[0] is not None}
-    for place, (key, record) in enumerate(zip(keys, samples, strict=True)):
+    elements = (piece.value for piece in json_pieces(path, options.limits, SAMPLES) if piece.is_element)
+    for place, (key, record) in enumerate(zip(keys, elements, strict=True)):
         later = last.get(key, place)
         yield _Sample(place, place, record, later=None if later == place else later)
 
@@ -378,7 +392,7 @@ class _Log:
     def _verdict(self, sample: _Sample, record: Mapping[str, Any], cell: dict[str, Any]) -> None:
         """The answer of a sample under the main metric, and all its metrics."""
         usage = usage_columns(record, self.run.usage_model)
-        if record.get("error") is not None:
+        if record.get("error"):
             self.n_errors += 1
             metric = self.metric or next(iter(self.run.scorers), None)
             self.rows.add_generation(sample.place, status="error", metric=metric, **cell, **usage)

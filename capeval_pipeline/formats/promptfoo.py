@@ -17,10 +17,10 @@ from capeval_pipeline.formats.common import (
     document_hash,
     head_of,
     one_line,
-    read_json_document,
     refusal,
     shown,
 )
+from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_values import amount, count, mapping, name_of, score_of_json, storable, tokens
 from capeval_pipeline.formats.lm_eval import PROMPT_KEYS
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
@@ -29,6 +29,7 @@ from capeval_pipeline.formats.rows import MEMBER, RowCollector
 KEYS = frozenset({"evalId", "results", "config", "shareableUrl", "metadata"})
 LAST_VERSION = 3
 METRIC = "score"
+RECORDS = ("results", "results")
 NAMED = "namedScores"
 ERROR = 2
 _SIGNATURE = re.compile(r'\{\s*"evalId"\s*:')
@@ -48,15 +49,13 @@ def matches(path: Path) -> float:
 
 def read(path: Path, options: ReadOptions) -> Reading:
     """Read one results file. Raises FileRefused: version_too_new, aggregate_only, metric_unknown, truncated …"""
-    document = mapping(read_json_document(path, options.limits))
-    results = mapping(document.get("results"))
+    document, results, n_records = _header(path, options)
     version = count(results.get("version"))
     if version is not None and version > LAST_VERSION:
         found, expected = f"version {version} of the results", f"at most {LAST_VERSION}"
         raise refusal(path, "version_too_new", found, expected, "Write it with an older version.")
-    records = results.get("results")
-    if not isinstance(records, list) or not records:
-        found = "no list of results" if not isinstance(records, list) else "0 results"
+    if not n_records:
+        found = f"no list of results ({shown(results['results'])})" if results.get("results") else "0 results"
         reason = "aggregate_only" if results.get("stats") or results.get("prompts") else "header_only"
         raise refusal(path, reason, found, "results.results", "Export the results with their outputs.")
     facts = FileFacts(
@@ -65,7 +64,21 @@ def read(path: Path, options: ReadOptions) -> Reading:
         created=cells.as_time(results["timestamp"]) if isinstance(results.get("timestamp"), str) else None,
         main_metric=options.metric or METRIC,
     )
+    records = (piece.value for piece in json_pieces(path, options.limits, RECORDS) if piece.is_element)
     return Reading(facts, _Results(path, options).chunks(records))
+
+
+def _header(path: Path, options: ReadOptions) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """What stands beside the results and in the object around them, and their number: a first pass."""
+    document: dict[str, Any] = {}
+    results: dict[str, Any] = {}
+    n_records = 0
+    for piece in json_pieces(path, options.limits, RECORDS):
+        if piece.is_element:
+            n_records += 1
+        elif piece.keys:
+            (document if len(piece.keys) == 1 else results)[piece.keys[-1]] = piece.value
+    return document, results, n_records
 
 
 def model_of(provider: Any) -> str | None:
@@ -96,7 +109,7 @@ class _Results:
         self.n_asked: Counter[tuple[str, str]] = Counter()
         self.seen_metrics: dict[str, None] = {}
 
-    def chunks(self, records: list[Any]) -> Iterator[Chunk]:
+    def chunks(self, records: Iterator[Any]) -> Iterator[Chunk]:
         try:
             for place, record in enumerate(records):
                 if isinstance(record, dict):
