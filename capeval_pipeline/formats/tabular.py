@@ -34,6 +34,8 @@ from capeval_pipeline.formats.protocol import CHUNK_RECORDS, Limits
 SEPARATORS = ",\t;|"
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARQUET_MAGIC = b"PAR1"
+MAX_COLUMNS = 20_000
+"""Columns beyond which something is no table of results: a row of commas would cost minutes to look at."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def table_layout(path: Path) -> TableLayout | None:
     if head.start.startswith(PARQUET_MAGIC):
         try:
             with _parquet_source(path, Limits()) as file:
-                return TableLayout("parquet", tuple(pq.ParquetFile(file).schema_arrow.names))
+                names = tuple(pq.ParquetFile(file).schema_arrow.names)
+                return TableLayout("parquet", names) if len(names) <= MAX_COLUMNS else None
         except (FileRefused, pa.ArrowException, OSError, ValueError, MemoryError):
             return TableLayout("parquet", ())  # damaged; reading it says how
     if not head.is_text:
@@ -138,7 +141,7 @@ def _csv_layout(text: str) -> TableLayout | None:
         if not (names := _first_row(text, separator)):
             return None
         sample = []
-    if not names or not any(name.strip() for name in names):
+    if not names or len(names) > MAX_COLUMNS or not any(name.strip() for name in names):
         return None
     return TableLayout("csv", tuple(names), separator, first_line, tuple(sample[:-1] or sample))
 

@@ -74,7 +74,7 @@ def unknown_format(path: Path) -> FileRefused:
     head = head_of(path)
     if (fault := _damaged_text(path, head)) is not None:
         return fault
-    if head.start.startswith(PARQUET_MAGIC):
+    if head.start.startswith(PARQUET_MAGIC) and table_layout(path) is not None:
         advice = "Copy or export it again."
         return refusal(path, "truncated", "begins as Parquet and ends without its footer", "a whole file", advice)
     if suffix in SPREADSHEETS:

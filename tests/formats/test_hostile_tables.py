@@ -8,6 +8,7 @@ import pytest
 
 from capeval_pipeline.formats import lm_eval, long, wide
 from capeval_pipeline.formats.common import FileRefused, message, shown
+from capeval_pipeline.formats.tabular import table_layout
 from tests.formats.reading import read_whole, write
 
 HEADER = "item_id,model,score\n"
@@ -33,6 +34,12 @@ def test_a_header_longer_than_the_head_is_read_whole(tmp_path):
     whole = read_whole(wide, path)
     assert (whole.n_read, len(whole.generations), whole.reasons()) == (8000, 8000, {})
     assert whole.generations[-1]["model"] == names[-1]
+
+
+def test_a_line_of_millions_of_commas_is_no_table(tmp_path):
+    path = write(tmp_path / "a.csv", b"a," * 3_000_000)
+    assert table_layout(path) is None
+    assert wide.matches(path) == long.matches(path) == 0.0
 
 
 def test_a_key_of_json_lines_that_first_stands_far_down_is_not_lost(tmp_path):
