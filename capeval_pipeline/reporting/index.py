@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from capeval_pipeline.reporting import queries
-from capeval_pipeline.reporting.markup import escaped, sql_block
-from capeval_pipeline.reporting.numbers import UNKNOWN, count
+from capeval_pipeline.reporting.markup import escaped, prose, sql_block
+from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted
 from capeval_pipeline.reporting.page import document
 from capeval_pipeline.reporting.queries import Row, ask
 from capeval_pipeline.storage.lake import benchmark_key
@@ -25,13 +25,13 @@ def render_index(connection: "duckdb.DuckDBPyConnection") -> str:
     heads = '<th scope="col">benchmark</th><th scope="col" class="number">models</th><th scope="col">in short</th>'
     content = (
         f'<div class="scroll" role="region" tabindex="0" aria-label="Benchmarks"><table>'
-        f"<caption><span>{len(answer.rows)} benchmarks; each name leads to its report.</span></caption>"
+        f"<caption><span>{counted(len(answer.rows), 'benchmark')}; each name leads to its report.</span></caption>"
         f'<thead><tr>{heads}<th scope="col">data version</th></tr></thead><tbody>{rows}</tbody></table></div>'
         if answer.rows
         else '<p class="nothing">No benchmark is published yet; <code>capeval ingest</code> reads result files.</p>'
     )
     body = (
-        f'<header><h1>Capability reports</h1><p class="facts">{len(answer.rows)} benchmarks</p></header>'
+        f'<header><h1>Capability reports</h1><p class="facts">{counted(len(answer.rows), "benchmark")}</p></header>'
         f"<main>{content}{sql_block(answer.sql, 'the table')}</main>"
     )
     return document("Capability reports", body, has_figures=False)
@@ -42,6 +42,6 @@ def _row(row: Row) -> str:
     return (
         f'<tr><th scope="row"><a href="{escaped(page_name(row["benchmark_id"]))}">{name}</a></th>'
         f'<td class="number">{count(row["n_models"])}</td>'
-        f"<td>{escaped(row['sentence'] or 'Nothing is computed yet.')}</td>"
+        f"<td>{prose(row['sentence'] or 'Nothing is computed yet.')}</td>"
         f"<td><code>{escaped((row['data_version'] or UNKNOWN)[:12])}</code></td></tr>"
     )

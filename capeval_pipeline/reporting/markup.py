@@ -18,6 +18,11 @@ def escaped(text: Any) -> str:
     return html.escape(allowed, quote=True)
 
 
+def prose(text: Any) -> str:
+    """A sentence as markup; a line never breaks between a number and its percent sign."""
+    return escaped(text).replace(" %", "\u00a0%")
+
+
 def json_block(element_id: str, value: Any) -> str:
     """JSON inside a script element of type application/json; no text in it can end the element."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.spec import Figure
-from capeval_pipeline.reporting.markup import escaped, json_block, sql_block, table
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, number, percent
+from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
+from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, number, percent
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
 from capeval_pipeline.reporting.sections import SECTIONS, Drawing, Section
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order, why_nothing
@@ -127,7 +127,7 @@ def _answers(sentences: Sequence[Sentence]) -> str:
         name = escaped(entry.name)
         target = section_of.get(entry.question)
         head = f'<a href="#{target}">{name}</a>' if target else name
-        return f'<li><span class="question">{head}:</span> {escaped(entry.sentence)}</li>'
+        return f'<li><span class="question">{head}:</span> {prose(entry.sentence)}</li>'
 
     told = "".join(item(entry) for entry in sentences if entry.is_computed)
     untold = [entry for entry in sentences if not entry.is_computed]
@@ -136,8 +136,8 @@ def _answers(sentences: Sequence[Sentence]) -> str:
     if untold:
         rows = "".join(item(entry) for entry in untold)
         parts.append(
-            f'<details><summary>{len(untold)} questions without an answer, and why</summary><ul class="answers none">'
-            f"{rows}</ul></details>"
+            f"<details><summary>{counted(len(untold), 'question')} without an answer, and why</summary>"
+            f'<ul class="answers none">{rows}</ul></details>'
         )
     return "".join([*parts, "</section>"])
 
@@ -150,25 +150,27 @@ def _contents() -> str:
 def _section(section: Section, reader: Reader, sentences: Sequence[Sentence]) -> str:
     told = [entry for entry in about(sentences, section.questions) if entry.is_computed]
     parts = [f'<section aria-labelledby="{section.id}"><h2 id="{section.id}">{escaped(section.heading)}</h2>']
-    parts += [f'<p class="lead">{escaped(entry.sentence)}</p>' for entry in told]
+    parts += [f'<p class="lead">{prose(entry.sentence)}</p>' for entry in told]
     if section.about:
         parts.append(f'<p class="note">{escaped(section.about)}</p>')
+    instead = [view.instead(reader.answer(view.query).rows) for view in section.views]
     reasons: list[str] = []
     for drawing in section.drawings:
         answers = [reader.answer(query) for query in drawing.queries]
         figure = drawing.build(*(answer.rows for answer in answers))
         if figure is None:
-            reasons.append(why_nothing(sentences, section.reasons or section.questions, drawing.nothing))
+            nothing = next(filter(None, instead), drawing.nothing)
+            reasons.append(why_nothing(sentences, section.reasons or section.questions, nothing))
         else:
             parts.append(_figure(drawing, figure, ";\n\n".join(answer.sql for answer in answers)))
-    parts += [f'<p class="nothing">{escaped(reason)}</p>' for reason in reasons[:1]]
-    for view in section.views:
+    parts += [f'<p class="nothing">{prose(reason)}</p>' for reason in reasons[:1]]
+    for view, sentence in zip(section.views, instead, strict=True):
         rows = reader.answer(view.query).rows
-        if rows:
+        if rows and not sentence:
             parts.append(_table(view, reader))
         elif not reasons:
-            reasons.append(why_nothing(sentences, section.reasons or section.questions, NOTHING))
-            parts.append(f'<p class="nothing">{escaped(reasons[0])}</p>')
+            reasons.append(why_nothing(sentences, section.reasons or section.questions, sentence or NOTHING))
+            parts.append(f'<p class="nothing">{prose(reasons[0])}</p>')
     parts += [_table(view, reader) for view in section.optional if reader.answer(view.query).rows]
     return "".join([*parts, "</section>"])
 

@@ -277,6 +277,7 @@ select
     any_value(label) as label,
     any_value(weight) as weight,
     list(model_id order by rank_in_cluster) filter (where is_among_best) as best_model_ids,
+    count(*) filter (where is_compared) as n_compared,
     count(*) filter (where is_compared and abs(ranks_gained) >= 2) as n_moved,
     any_value(top_categories) as top_categories,
     any_value(top_terms) as top_terms,

@@ -43,12 +43,16 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """A table for people: its name (also the key in --json), caption, the query and the columns shown of it."""
+    """A table for people: its name (also the key in --json), caption, the query and the columns shown of it.
+
+    instead: a sentence to show in place of rows that would say nothing, "" to show them.
+    """
 
     name: str
     caption: str
     query: Query
     columns: Sequence[Column]
+    instead: Callable[[Sequence[Row]], str] = lambda _: ""
 
 
 ESTIMATORS = {
@@ -72,6 +76,10 @@ ROUTINGS = {
     "post_hoc_pay_kept": "all asked, perfect judge picks, one paid",
     "post_hoc_stop": "asked in turn until a perfect judge stops",
 }
+
+
+ALIKE = 0.005
+"""Shares of the items that differ by no more than this are one size."""
 
 
 def plain(heading: str, column: str, writer: Writer = words) -> Column:
@@ -110,6 +118,17 @@ def _examples(row: Row) -> str:
     if not prompts:
         return words(row["top_item_ids"])
     return " · ".join(f"“{shortened(' '.join(str(prompt).split()), 140)}”" for prompt in prompts[:2])
+
+
+def clusters_alike(rows: Sequence[Row]) -> str:
+    """Said of clusters that are all of one size and in which no model was compared; rows: queries.CLUSTERS."""
+    weights = [row["weight"] for row in rows if not is_unknown(row["weight"])]
+    if len(weights) < 2 or any(row["n_compared"] for row in rows) or max(weights) - min(weights) > ALIKE:
+        return ""
+    return (
+        f"The comparisons do not tell the {len(rows)} clusters apart: each holds about {percent(weights[0])} of the "
+        f"items, and in none was a model compared often enough to be ranked, so they are not listed."
+    )
 
 
 LEADERBOARD = View(
@@ -155,6 +174,7 @@ CLUSTERS = View(
         plain("categories", "top_categories"),
         Column("examples", _examples, False, is_wide=True),
     ),
+    clusters_alike,
 )
 
 ECC_GAINS = View(

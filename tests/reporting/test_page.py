@@ -5,16 +5,21 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.index import render_index
+from capeval_pipeline.reporting.markup import escaped, prose
 from capeval_pipeline.reporting.page import render_page
 from capeval_pipeline.reporting.queries import Query, ask
 from capeval_pipeline.reporting.sections import SECTIONS
+from capeval_pipeline.reporting.views import CLUSTERS, clusters_alike
 from capeval_pipeline.reporting.writing import write_pages, write_text
-from tests.reporting.published import BARE, HOSTILE_MODEL, QUIZ
+from capeval_pipeline.storage.sql_models import load_project
+from capeval_pipeline.storage.warehouse import open_published
+from tests.reporting.published import BARE, HOSTILE_MODEL, QUIZ, publish
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -132,6 +137,34 @@ def test_nothing_estimated_yet_still_gives_a_page(empty_connection):
     outline = Outline(render_page(empty_connection, QUIZ))
     assert outline.images == []
     assert outline.headings[0] == 1
+
+
+def test_clusters_that_are_all_alike_are_one_sentence_and_no_table(tmp_path):
+    path = publish(tmp_path / "capeval.duckdb")
+    with duckdb.connect(str(path)) as writing:
+        writing.execute("update estimates.clusters set weight = 1.0 / 3")
+        writing.execute("update estimates.cluster_strengths set is_compared = false")
+        key = "marts.cluster_leaderboard"
+        writing.execute(f"create or replace table {key} as {load_project().models[key].sql}")
+    with open_published(path) as connection:
+        text = render_page(connection, QUIZ)
+        rows = ask(connection, queries.CLUSTERS, QUIZ).rows
+    told = clusters_alike(rows)
+    assert told.startswith("The comparisons do not tell the 3 clusters apart: each holds about 33.3 % of the items")
+    assert text.count(prose(told)) == 1
+    assert escaped(CLUSTERS.caption) not in text
+
+
+def test_clusters_of_different_sizes_or_with_a_compared_model_are_listed(connection):
+    rows = ask(connection, queries.CLUSTERS, QUIZ).rows
+    assert clusters_alike(rows) == ""
+    assert clusters_alike([row | {"n_compared": 0} for row in rows]) == ""
+    assert clusters_alike([row | {"weight": 0.25} for row in rows]) == ""
+    assert clusters_alike([]) == ""
+
+
+def test_a_line_never_breaks_before_a_percent_sign(page):
+    assert "9.3\u00a0% better" in page
 
 
 def test_an_unknown_benchmark_is_refused(connection):
