@@ -25,6 +25,9 @@ from capeval_pipeline.errors import CapevalError
 WRONG_USE: Any = typer.BadParameter.__mro__[2]
 """ClickException, as typer raises it: newer ones bring a click of their own, whose errors are not the package's."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C; newer typers turn the interrupt into it themselves."""
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "ingest": ingest,
@@ -96,9 +99,9 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(_interrupted() if code == INTERRUPTED else code if isinstance(code, int) else 0)
 
 
 def _interrupted() -> int:
     print("capeval: interrupted; what was finished is kept, `capeval run` goes on from there", file=sys.stderr)
-    return 130
+    return INTERRUPTED

@@ -1,11 +1,14 @@
 """`capeval demo`: the main job on the sample this project made, from files to the three answers."""
 
+import shutil
+import sys
 import time
 from pathlib import Path
 
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, progress
+from capeval_pipeline.cli.run import raise_failure
 from capeval_pipeline.errors import CapevalError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample"
@@ -34,9 +37,7 @@ def demo(context: typer.Context) -> None:
         names = sorted({name for report in batch.reports for name in report.benchmark_ids})
         typer.echo(f"read {sum(report.n_kept for report in batch.reports):,} results of {', '.join(names)}")
         report = driver.run(job, call.workspace, instance, names, Request(), say)
-    failure = driver.failure_of(report)
-    if failure:
-        raise failure
+    raise_failure(driver.failure_of(report))
     typer.echo(f"ran every stage in {time.monotonic() - started:.0f} s\n")
     with open_published(call.settings.database) as connection:
         for title, benchmark, question in ANSWERS:
@@ -48,4 +49,13 @@ def demo(context: typer.Context) -> None:
             typer.echo(f"{title} ({benchmark}): {row[0]}\n")
     typer.echo(f"report    {call.settings.reports / 'index.html'}")
     typer.echo(f"database  {call.settings.database}")
-    typer.echo('next      capeval leaderboard support_desk · capeval sql "from marts.verdicts" · capeval up')
+    capeval = command_name(sys.argv[0])
+    typer.echo(f"next      {capeval} leaderboard support_desk · {capeval} ingest YOUR_RESULTS/ · {capeval} up")
+
+
+def command_name(called_as: str) -> str:
+    """How the command is typed here: by its name where the shell finds it, else by its path."""
+    if shutil.which("capeval"):
+        return "capeval"
+    path = Path(called_as).absolute()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

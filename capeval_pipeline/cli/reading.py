@@ -84,7 +84,11 @@ def show(
 
 
 def print_view(view: View, rows: Sequence[dict[str, Any]], top: int) -> None:
-    """A view as a plain table, with a line about rows that are left out."""
+    """A view as a plain table, with a line about rows that are left out; or the sentence that says more than it."""
+    told = view.instead(rows)
+    if told:
+        typer.echo(told)
+        return
     shown = rows[:top] if top > 0 else rows
     columns = [column for column in view.columns if not column.is_wide]
     print_table(

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, progress
-from capeval_pipeline.errors import UsageError
+from capeval_pipeline.errors import CapevalError, UsageError
+
+STEP_INTERRUPTED = "DagsterExecutionInterruptedError"
 
 
 def run(
@@ -13,13 +15,21 @@ def run(
     benchmark: Annotated[
         list[str] | None, typer.Option("--benchmark", "-b", help="Only this benchmark; may be given again.")
     ] = None,
-    only: Annotated[str, typer.Option(help="Only this stage and what it needs upstream, then publish.")] = "",
+    only: Annotated[
+        str,
+        typer.Option(
+            help="Only this stage and what it needs upstream, then publish: derive, capabilities, identification, "
+            "frontier, marts, report or studies."
+        ),
+    ] = "",
     full: Annotated[bool, typer.Option("--full", help="Also the long evaluations, at full size.")] = False,
     preset: Annotated[str, typer.Option(help="Preset of the capabilities stage: default or paper.")] = "",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="STAGE.FIELD=VALUE for this run, e.g. identification.n_seeds=64.")
     ] = None,
-    rebuild: Annotated[str, typer.Option(help="Make this table again even if nothing changed.")] = "",
+    rebuild: Annotated[
+        str, typer.Option(help="Make this table again even if nothing changed, e.g. estimates.strengths.")
+    ] = "",
 ) -> None:
     """Compute whatever is stale and publish the database; prints what was skipped and why.
 
@@ -39,11 +49,18 @@ def run(
         report = driver.run(job, call.workspace, instance, names, request, say)
     for line in report_lines(report):
         typer.echo(line)
-    failure = driver.failure_of(report)
-    if failure:
-        raise failure
+    raise_failure(driver.failure_of(report))
     if report.is_published:
         typer.echo(f"published {call.settings.database}")
+        typer.echo(f"report    {call.settings.reports / 'index.html'}")
+
+
+def raise_failure(failure: CapevalError | None) -> None:
+    """Raise what failed; a step that Ctrl-C ended is no failure but an interrupt."""
+    if failure and STEP_INTERRUPTED in str(failure):
+        raise KeyboardInterrupt
+    if failure:
+        raise failure
 
 
 def report_lines(report: Any) -> list[str]:

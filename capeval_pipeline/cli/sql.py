@@ -7,6 +7,7 @@ import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table
 from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.reporting.numbers import counted
 
 
 def sql(
@@ -34,4 +35,4 @@ def sql(
         typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False))
         return
     print_table("", columns, rows)
-    typer.echo(f"{len(rows)} rows")
+    typer.echo(counted(len(rows), "row"))

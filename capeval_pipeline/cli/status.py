@@ -7,13 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table
+from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.reporting.numbers import counted, percent
 
 
 def status(
     context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
 ) -> None:
-    """What the workspace holds, what is stale, when it was last run."""
+    """What the workspace holds, what is stale, when it was last run.
+
+    Coverage is the share of model and item pairs that have a score.
+    """
     call = invocation(context)
+    if not call.settings.root.exists():  # a mistyped folder must not become a workspace by being asked about
+        raise CapevalError(
+            f"{call.settings.root}: no such workspace; `capeval ingest PATH` makes one, --data names another"
+        )
     from capeval_pipeline.orchestration import driver
     from capeval_pipeline.orchestration.assets import build_graph
     from capeval_pipeline.orchestration.graph import Request
@@ -49,8 +58,8 @@ def status(
             entry["benchmark_id"],
             entry["n_models"],
             entry["n_items"],
-            entry["coverage"],
-            f"{len(entry['stale'])} steps, {entry['stale'][0]['because']}" if entry["stale"] else "nothing",
+            percent(entry["coverage"]),
+            f"{counted(len(entry['stale']), 'step')}, {entry['stale'][0]['because']}" if entry["stale"] else "nothing",
         )
         for entry in entries
     ]

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import capeval_pipeline.cli as commands
 from capeval_pipeline.cli import main
+from capeval_pipeline.cli.demo import command_name
+from capeval_pipeline.cli.run import raise_failure
+from capeval_pipeline.errors import CapevalError
 from tests.reporting.published import BARE, HOSTILE_MODEL, QUIZ, publish
 
 COMMANDS = ("leaderboard", "clusters", "frontier", "identify-study")
@@ -117,6 +121,50 @@ def test_one_file_for_several_benchmarks_is_wrong_use(capeval, workspace, tmp_pa
     code, _, err = capeval("--data", workspace, "report", "--out", tmp_path / "one.html")
     assert code == 2
     assert "name one with --benchmark" in err
+
+
+@pytest.mark.parametrize(("query", "told"), [("select 1", "1 row\n"), ("select 1 where false", "0 rows\n")])
+def test_sql_says_how_many_rows(capeval, workspace, query, told):
+    code, out, _ = capeval("--data", workspace, "sql", query)
+    assert code == 0
+    assert out.endswith(f"\n{told}")
+
+
+@pytest.mark.parametrize("query", ["select modelid from marts.leaderboard", "selct 1", "drop table marts.leaderboard"])
+def test_a_wrong_query_is_one_line_and_code_one(capeval, workspace, query):
+    code, _, err = capeval("--data", workspace, "sql", query)
+    assert code == 1
+    assert err.startswith("capeval: the query failed: ")
+    assert err.count("\n") == 1
+
+
+def test_asking_for_the_status_of_a_mistyped_folder_makes_no_workspace_of_it(capeval, tmp_path):
+    code, _, err = capeval("--data", tmp_path / "dta", "status")
+    assert code == 1
+    assert err.startswith(f"capeval: {tmp_path / 'dta'}: no such workspace; ")
+    assert not (tmp_path / "dta").exists()
+
+
+def test_an_interrupt_is_told_whoever_caught_it_first(capeval, monkeypatch):
+    monkeypatch.setattr(commands, "app", lambda **_: 130)
+    code, _, err = capeval("run")
+    assert code == 130
+    assert err.startswith("capeval: interrupted; ")
+
+
+def test_a_step_that_ctrl_c_ended_is_an_interrupt_and_other_failures_are_failures():
+    with pytest.raises(KeyboardInterrupt):
+        raise_failure(CapevalError("quiz: ecc: dagster._core.errors.DagsterExecutionInterruptedError"))
+    with pytest.raises(CapevalError, match="quiz: ecc: no"):
+        raise_failure(CapevalError("quiz: ecc: no"))
+    raise_failure(None)
+
+
+def test_the_demo_names_the_command_as_it_can_be_typed(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert command_name(str(tmp_path / ".venv" / "bin" / "capeval")) == ".venv/bin/capeval"
+    assert command_name("/opt/tools/capeval") == "/opt/tools/capeval"
 
 
 def test_a_reading_command_loads_no_dagster(workspace):
