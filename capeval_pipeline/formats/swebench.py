@@ -5,6 +5,7 @@ benchmark.yml names. (B) per_instance_details.json with cost and verdict an inst
 schema 2. An empty patch solves nothing, so it is 0; what did not run is an error and has no score.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ MARKS = {
     DETAILS: ('"api_calls"', '"resolved"', '"cost"'),
     REPORT: ('"completed_ids"', '"submitted_instances"', '"total_instances"'),
 }
+_OF_OBJECTS = re.compile(r'\{\s*"[^"]*"\s*:\s*\{')
 VERDICTS: dict[str, tuple[str, float | None]] = {
     "resolved": ("ok", 1.0),
     "unresolved": ("ok", 0.0),
@@ -45,6 +47,8 @@ def matches(path: Path) -> float:
 def _shape(path: Path) -> str | None:
     text = head_of(path).text.lstrip()
     if text[:1] != "{":
+        return None
+    if not _OF_OBJECTS.match(text) and '"api_calls"' in text:
         return None
     return next((shape for shape, marks in MARKS.items() if all(mark in text for mark in marks)), None)
 
