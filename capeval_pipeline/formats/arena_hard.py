@@ -68,11 +68,12 @@ def _judgment(rows: RowCollector, flips: OrderFlips, place: int, record: dict[st
     if len(labels) != 2 or any(label is None or label == "" for label in labels):
         rows.refuse(place, "incomplete_orders", f"verdicts are {shown(labels)}", "two games", "Neither counts.")
         return
-    strange = [label for label in labels if not isinstance(label, str) or label not in LABELS]
-    if strange:
-        rows.refuse(place, "unknown_label", f"score is {shown(strange[0])}", f"one of {', '.join(LABELS)}")
+    verdicts = [LABELS[label] for label in labels if isinstance(label, str) and label in LABELS]
+    if len(verdicts) != 2:
+        strange = next(label for label in labels if not isinstance(label, str) or label not in LABELS)
+        rows.refuse(place, "unknown_label", f"score is {shown(strange)}", f"one of {', '.join(LABELS)}")
         return
-    (first, margin_first), (second, margin_second) = LABELS[labels[0]], LABELS[labels[1]]
+    (first, margin_first), (second, margin_second) = verdicts
     outcomes = [1.0 - first, second]
     flips.add(place, item, list(outcomes))
     category = as_key(record.get("category"))

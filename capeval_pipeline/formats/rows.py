@@ -130,7 +130,7 @@ class RowCollector:
         self.path, self.options, self.place_format = path, options, place_format
         self.score_range = options.score_range or score_range
         self.n_records = 0
-        self.known_items: set[tuple[str | None, str | None]] = set()
+        self.known_items: set[tuple[str | None, ...]] = set()
         self._clear()
 
     def _clear(self) -> None:
@@ -179,20 +179,31 @@ class RowCollector:
         self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
         self.end_record()
 
+    def repeat(self, place: object, first: object) -> None:
+        """Close a record that says again what `first` said."""
+        where = self.place_format.format(place)
+        found = f"repeats {self.place_format.format(first)}"
+        text = message(self.path.name, where, found, "each record once")
+        self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
+        self.end_record()
+
     def warn(self, reason: str, found: str, expected: str, advice: str = "", where: str = "file") -> None:
         """Say something of the file that refuses nothing."""
         self._notes.append((None, "warning", where, reason, message(self.path.name, where, found, expected, advice)))
 
     def add_item(
-        self, item: str | None, content_hash: str | None = None, prompt: str | None = None, category: str | None = None
+        self,
+        item: str | None,
+        content_hash: str | None = None,
+        prompt: str | None = None,
+        category: str | None = None,
+        benchmark: str | None = None,
     ) -> None:
         """Say what an item is; only the first time counts."""
-        if (item, content_hash) not in self.known_items:
-            self.known_items.add((item, content_hash))
-            text = prompt if self.options.keep_text else None
-            self._rows["items"].append(
-                {"item": item, "content_hash": content_hash, "prompt": text, "category": category}
-            )
+        if (benchmark, item, content_hash) not in self.known_items:
+            self.known_items.add((benchmark, item, content_hash))
+            said = {"item": item, "content_hash": content_hash, "category": category, "benchmark": benchmark}
+            self._rows["items"].append({**said, "prompt": prompt if self.options.keep_text else None})
 
     def add_generation(self, place: int, **columns: Any) -> None:
         """Add a row to the current record, columns as in GENERATION_ROWS."""
