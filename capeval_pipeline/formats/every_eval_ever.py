@@ -1,7 +1,8 @@
 """`every_eval_ever`: the instance-level lines (`*_samples.jsonl`) of the Every Eval Ever schema, versions 0.2 and 0.3.
 
 Its converters write 0.0 where the source had no metric, so a 0 without `is_correct` is no verdict. Sample ids are
-those of the source's numbering; an item whose text is given is known by that text.
+those of the source's numbering; an item whose text is given is known by that text. A file with lines of several
+evaluations is several benchmarks.
 """
 
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, head_of, one_line, refusal, shown, text_hash
+from capeval_pipeline.formats.common import FileRefused, head_of, refusal, shown, text_hash
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -49,14 +50,19 @@ def read(path: Path, options: ReadOptions) -> Reading:
         raise refusal(path, "version_too_new", found, expected, "Write it with an older version.")
     if options.metric not in (None, METRIC, "is_correct"):
         raise refusal(path, "metric_unknown", f"no metric {shown(options.metric)}", f"{METRIC} or is_correct")
-    first = next((record for _, record in json_lines(path, options.limits) if isinstance(record, dict)), {})
+    names = {
+        name_of(record.get("evaluation_name")): None
+        for _, record in json_lines(path, options.limits)
+        if isinstance(record, dict)
+    }
+    names.pop(None, None)
     facts = FileFacts(
         format="every_eval_ever",
-        benchmark=name_of(first.get("evaluation_name")),
+        benchmark=next(iter(names)) if len(names) == 1 else None,
         tool_version=None if named is None else f"{named[2]}.{named[3]}",
         main_metric=options.metric or METRIC,
     )
-    return Reading(facts, _Lines(path, options, facts.benchmark).chunks())
+    return Reading(facts, _Lines(path, options, has_several=len(names) > 1).chunks())
 
 
 def _prompt_of(record: Mapping[str, Any]) -> str | None:
@@ -73,11 +79,10 @@ def _prompt_of(record: Mapping[str, Any]) -> str | None:
 class _Lines:
     """Turns the lines of one file into chunks."""
 
-    def __init__(self, path: Path, options: ReadOptions, benchmark: str | None) -> None:
-        self.path, self.options, self.benchmark = path, options, benchmark
+    def __init__(self, path: Path, options: ReadOptions, *, has_several: bool) -> None:
+        self.path, self.options, self.has_several = path, options, has_several
         self.metric = options.metric or METRIC
         self.rows = RowCollector(path, options, LINE)
-        self.others: dict[str, None] = {}
 
     def chunks(self) -> Iterator[Chunk]:
         try:
@@ -88,9 +93,6 @@ class _Lines:
                     self._record(place, record)
                 if self.rows.is_full:
                     yield self.rows.chunk()
-            if self.others:
-                found = f"also of {one_line(', '.join(self.others), 100)}"
-                self.rows.warn("extra_columns", found, f"lines of {self.benchmark}", "The name is kept as category.")
             yield self.rows.chunk()
         except FileRefused as fault:
             fault.n_read = max(fault.n_read, self.rows.n_records)
@@ -105,12 +107,9 @@ class _Lines:
             return
         content = text_hash(prompt) if prompt else None
         item = None if prompt else sample
-        name = name_of(record.get("evaluation_name"))
-        category = name if name != self.benchmark else None
-        if category is not None:
-            self.others[category] = None
-        self.rows.add_item(item, content, prompt, category)
-        cell = {"item": item, "content_hash": content, "model": model, "generation_id": 0}
+        benchmark = name_of(record.get("evaluation_name")) if self.has_several else None
+        self.rows.add_item(item, content, prompt, benchmark=benchmark)
+        cell = {"item": item, "content_hash": content, "model": model, "generation_id": 0, "benchmark": benchmark}
         self._verdict(place, record, cell)
         self.rows.end_record()
 

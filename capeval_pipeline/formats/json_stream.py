@@ -188,6 +188,11 @@ class _Text:
                     raise JsonFault(
                         "bad_json", f"is no JSON ({error.msg.removesuffix(' at')} at character {where})"
                     ) from error
+            except JsonFault as fault:
+                if fault.reason == "nesting_too_deep":
+                    found = f"is nested more than {self.limits.json_depth} levels deep"
+                    raise JsonFault(fault.reason, found) from fault
+                raise
             else:
                 # a number at the end of what is known may go on
                 if end < len(self.known) or self.is_whole:

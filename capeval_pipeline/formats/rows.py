@@ -179,14 +179,6 @@ class RowCollector:
         self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
         self.end_record()
 
-    def repeat(self, place: object, first: object) -> None:
-        """Close a record that says again what `first` said."""
-        where = self.place_format.format(place)
-        found = f"repeats {self.place_format.format(first)}"
-        text = message(self.path.name, where, found, "each record once")
-        self._notes.append((self.n_records, "duplicate", where, "duplicate", text))
-        self.end_record()
-
     def warn(self, reason: str, found: str, expected: str, advice: str = "", where: str = "file") -> None:
         """Say something of the file that refuses nothing."""
         self._notes.append((None, "warning", where, reason, message(self.path.name, where, found, expected, advice)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from capeval_pipeline.formats import every_eval_ever
 from capeval_pipeline.formats.common import FileRefused
 from tests.formats.reading import read_whole, write
+from tests.ingestion.workspaces import MemoryWorkspace
 
 
 def line(id_: str, score=1.0, correct=True, **more) -> dict:
@@ -76,10 +77,14 @@ def test_is_correct_may_be_the_score(tmp_path):
     assert [row["score"] for row in found.generations] == [1.0, 0.0]
 
 
-def test_lines_of_another_evaluation_are_told(tmp_path):
-    found = read_whole(every_eval_ever, lay(tmp_path, [line("1"), line("2", evaluation_name="rivers")]))
-    assert [row["category"] for row in found.items] == [None, "rivers"]
-    assert "rivers" in next(row["message"] for row in found.rejections)
+def test_lines_of_two_evaluations_are_two_benchmarks(tmp_path):
+    path = lay(tmp_path, [line("1"), line("1", evaluation_name="rivers", score=0.0, correct=False)])
+    batch = (workspace := MemoryWorkspace(tmp_path)).ingest([path])
+    assert [(report.n_kept, report.benchmark_ids) for report in batch.reports] == [(2, ["rivers", "sums"])]
+    scores = {name: [row["score"] for row in tables["raw.generations"].to_pylist()]
+              for name, tables in workspace.raw.items()}  # fmt: skip
+    assert scores == {"sums": [1.0], "rivers": [0.0]}
+    assert all(len(tables["raw.items"]) == 1 for tables in workspace.raw.values())
 
 
 def test_broken_lines_are_refused_alone(tmp_path):
