@@ -38,6 +38,9 @@ def ingest(
     format_: Annotated[str | None, typer.Option("--format", help="Format; else told by the content.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that is the score; else the format's first.")] = None,
     model: Annotated[str | None, typer.Option(help="Model of files that name none.")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", metavar="M.yml", help="Mapping file for a format of your own.")
+    ] = None,
     no_text: Annotated[bool, typer.Option("--no-text", help="Keep no prompts; ids and hashes stay.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Take the rows of these files out again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and write nothing.")] = False,
@@ -56,9 +59,13 @@ def ingest(
     call = invocation(context)
     for option, given in (("--benchmark", benchmark), ("--model", model), ("--metric", metric)):
         _check_name(option, given)
+    if mapping is not None and not mapping.is_file():
+        raise UsageError(f"--mapping {mapping}: no such file; expected a mapping file")
     settings = call.settings
     place = Place(settings.root, settings.inbox)
-    request = Request(benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text)
+    request = Request(
+        benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text, mapping=mapping
+    )
     folder = settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
     try:
         with progress(not as_json) as say:

@@ -89,6 +89,19 @@ def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, forma
         # a key may first stand far down: `status` where the first call fails, `generation` where a second try begins
         present |= {name: name for name in OPTIONAL if name not in names}
     stream = batches(path, layout, tuple(present.values()), options.limits)
+    return read_batches(path, layout, options, present, stream, format_name=format_name)
+
+
+def read_batches(
+    path: Path,
+    layout: TableLayout,
+    options: ReadOptions,
+    present: dict[str, str],
+    stream: Iterator[Batch],
+    *,
+    format_name: str,
+) -> Reading:
+    """Reading of batches, however they were made; `present` gives the column of each field of this format."""
     metric = options.metric
     first = next(stream, None)
     if metric is None and "metric" in present:

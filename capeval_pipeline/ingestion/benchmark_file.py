@@ -51,6 +51,8 @@ class BenchmarkFile:
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     stage_blocks: Mapping[str, Any] = field(default_factory=dict)
+    instances: Path | None = None
+    mapping: Path | None = None
     files: tuple[Path, ...] = ()
     """benchmark.yml itself and the files it names: companions of every unit it governs."""
 
@@ -100,6 +102,8 @@ def load_benchmark_file(path: Path) -> BenchmarkFile:
         models=_models(path, content.get("models")),
         prices={} if prices is None else load_prices(prices),
         stage_blocks=_stage_blocks(path, content),
+        instances=named.get("instances"),
+        mapping=named.get("mapping"),
         files=(path, *named.values()),
     )
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from capeval_pipeline.formats import READERS, lm_eval, wide
+from capeval_pipeline.formats import READERS, lm_eval, mapping, wide
 from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
@@ -85,10 +85,9 @@ def unknown_format(path: Path) -> FileRefused:
         )
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
-    found = f"holds {seen}"
-    text = message(
-        path.name, "file", found, "the layout of a known format", f"Nearest: {', '.join(nearest)}; else give --format."
-    )
+    found = one_line(f"holds {seen}", 80)
+    advice = f"Nearest: {', '.join(nearest)}; or mapping.yml: {mapping.skeleton(sorted(keys))}"
+    text = message(path.name, "file", found, "a known format", advice)
     return FileRefused("unknown_format", "file", text)
 
 
@@ -117,7 +116,7 @@ def nearest_formats(keys: set[str]) -> list[str]:
 
     def likeness(name: str) -> float:
         known = READERS[name].KEYS
-        return len(folded & known) / len(folded | known)
+        return len(folded & known) / max(len(folded | known), 1)
 
     return sorted(READERS, key=lambda name: (-likeness(name), list(READERS).index(name)))[:N_NEAREST]
 

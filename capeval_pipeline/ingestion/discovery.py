@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from capeval_pipeline.errors import UsageError
-from capeval_pipeline.formats import canonical, helm, lm_eval
+from capeval_pipeline.formats import READERS, canonical, helm, lm_eval, mapping
 from capeval_pipeline.formats.common import FileRefused, escaped, one_line, refusal
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
@@ -126,9 +126,12 @@ def is_skipped(name: str) -> bool:
     return SKIPPED_NAMES.fullmatch(name) is not None
 
 
-def discover(paths: Sequence[Path], place: Place) -> Found:
-    """Units of the paths given, each file once. Raises UsageError for a path that does not exist."""
-    search = _Search(place)
+def discover(paths: Sequence[Path], place: Place, mapping_file: Path | None = None) -> Found:
+    """Units of the paths given, each file once; `mapping_file` is the one of --mapping.
+
+    Raises UsageError for a path that does not exist.
+    """
+    search = _Search(place, mapping_file)
     for path in paths:
         if not os.path.lexists(path):
             name = one_line(str(path), 200)
@@ -140,8 +143,8 @@ def discover(paths: Sequence[Path], place: Place) -> Found:
 
 
 class _Search:
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, mapping_file: Path | None) -> None:
+        self.place, self.mapping_file = place, mapping_file
         self.found = Found()
         self.seen_folders: set[tuple[int, int]] = set()
         self.seen_paths: set[Path] = set()
@@ -241,6 +244,10 @@ class _Search:
         if any(path.absolute() == other.absolute() for other in declared.files):
             self._companion(path)
             return None
+        named = self.mapping_file or declared.mapping
+        if path.name in mapping.FILE_NAMES or mapping.is_joined(path, named):
+            self._companion(path)
+            return None
         if lm_eval.is_results_file(path) and _has_samples(path):
             self._companion(path)
             return None
@@ -253,7 +260,7 @@ class _Search:
             declared=declared,
             inbox_name=self.place.inbox_benchmark(path),
             fallback_name=as_text(given_name),
-            companions=(*declared.files, *(lm_eval.companions(path) if lm_eval.matches(path) else ())),
+            companions=(*declared.files, *_companions_of(path, named)),
         )
 
     def _companion(self, path: Path) -> None:
@@ -314,6 +321,15 @@ def _leads_inside(path: Path, root: Path) -> bool:
 
 def _is_of_no_interest(path: Path) -> bool:
     return path.suffix.lower() in PASSED_OVER or path.name.upper().startswith(("README", "LICENSE", "SOURCE."))
+
+
+def _companions_of(path: Path, mapping_file: Path | None) -> Iterator[Path]:
+    """Files that readers use beside a file; `mapping_file` was named by a person."""
+    for reader in READERS.values():
+        if reader is mapping:
+            yield from mapping.companions(path, mapping_file)
+        elif hasattr(reader, "companions") and reader.matches(path) > 0:
+            yield from reader.companions(path)
 
 
 def _has_samples(results: Path) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from capeval_pipeline.formats import READERS, cells
+from capeval_pipeline.formats import READERS, cells, mapping
 from capeval_pipeline.formats.common import (
     FileRefused,
     check_counts,
@@ -50,6 +50,7 @@ class Request:
     metric: str | None = None
     model: str | None = None
     keep_text: bool = True
+    mapping: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -100,7 +101,8 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
         if same:
             return Staged(_unchanged(report, same))
         report.file_id = own_id(unit, report.content_id, ledger)
-        report.format = detect(unit.path, request.format)
+        by_mapping = "mapping" if named_mapping(unit, request) is not None else None
+        report.format = detect(unit.path, request.format or by_mapping)
         parts = _read(unit, request, report, folder)
         if _state(unit) != before:
             found, expected = "changed while it was read", "a file at rest"
@@ -158,11 +160,29 @@ def _not_followed(unit: Unit, format_name: str | None, error: BaseException) -> 
 
 def reading_key(unit: Unit, request: Request, file_id: str) -> str:
     """Hash of everything a reading depends on: content, companions, what was asked for, the benchmark it goes to."""
-    companions = sorted((path.name, packed_sha256(path)) for path in unit.companions if path.is_file())
+    beside = {*unit.companions, *mapping.companions(unit.path, named_mapping(unit, request))}
+    companions = sorted((path.name, packed_sha256(path)) for path in beside if path.is_file())
     asked = [request.benchmark, request.format, request.metric, request.model, request.keep_text]
     goes_to = [unit.inbox_name, None if unit.inbox_name else unit.fallback_name]
     text = json.dumps([READING_VERSION, file_id, companions, asked, goes_to])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _model_folder(unit: Unit, request: Request) -> str | None:
+    """Name of the folder a file lies in; None if it is the one that names the benchmark."""
+    folder = unit.path.absolute().parent.name
+    return None if folder == own_benchmark(unit, request, None)[0] else folder
+
+
+def named_mapping(unit: Unit, request: Request) -> Path | None:
+    """The mapping file that --mapping or benchmark.yml names, if it governs this file (or is too broken to say)."""
+    file = request.mapping or unit.declared.mapping
+    if file is None or unit.is_folder:
+        return None
+    try:
+        return file if mapping.load_mapping(file).governs(unit.path) else None
+    except FileRefused:
+        return file
 
 
 def _unchanged(report: UnitReport, rows: list[LedgerRow]) -> UnitReport:
@@ -237,6 +257,9 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
         model=request.model or unit.declared.model,
         score_range=unit.declared.score_range,
         keep_text=request.keep_text,
+        folder=_model_folder(unit, request),
+        mapping=named_mapping(unit, request),
+        instances=unit.declared.instances,
         limits=request.limits,
     )
     try:
