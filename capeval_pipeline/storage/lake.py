@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -29,6 +30,9 @@ WRITE_ATTEMPTS = 8
 """Another process may commit to the same part between our read and our write; the whole write is tried again."""
 
 UNPARTITIONED = "all"
+
+# Paths become URLs inside delta-rs, which does not survive these; a percent sign before two hex digits is decoded.
+_UNUSABLE_IN_PATHS = re.compile(r"[\[\]^|\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,19 @@ def content_version(table: pa.Table, *, without: Sequence[str] = ()) -> str:
 class Lake:
     """Delta tables under one root, `<root>/<layer>/<table>`, partitioned by benchmark.
 
-    Keys are "layer.table". A part is replaced by one atomic commit; readers see the old part or the new one.
+    Keys are "layer.table". A part is replaced by one atomic commit; readers see the old part or the new one. Raises
+    LakeError for a local root whose name Delta tables cannot have.
     """
 
     def __init__(self, root: str | Path, *, log_retention_days: int = 7) -> None:
         self.root = str(root).rstrip("/")
+        self._is_local = "://" not in self.root
+        unusable = _UNUSABLE_IN_PATHS.search(self.root) if self._is_local else None
+        if unusable:
+            raise LakeError(
+                f"{self.root}: tables cannot be kept under a folder with {unusable.group()!r} in its name; "
+                "name another one with --data"
+            )
         self._log_retention = f"interval {log_retention_days} days"
 
     def uri(self, key: str) -> str:
@@ -148,7 +160,10 @@ class Lake:
         return None if opened is None else opened.version()
 
     def remove_unreferenced(self, key: str, *, keep: Sequence[str] = (), retention_hours: float = 168.0) -> int:
-        """Delete files that no version within retention and no path in `keep` names; returns how many were deleted."""
+        """Delete files that no version within the retention names; returns how many were deleted.
+
+        keep: files that must stay whatever their age. Where one of those to go is among them, none goes this time.
+        """
         opened = self._open(key)
         if opened is None:
             return 0
@@ -169,8 +184,11 @@ class Lake:
 
     def _paths(self, opened: DeltaTable, benchmark_id: str | None) -> list[str]:
         if benchmark_id is None:
-            return sorted(opened.file_uris())
-        return sorted(opened.file_uris(file_pruning_predicate=[(PARTITION_COLUMN, "=", benchmark_key(benchmark_id))]))
+            uris = opened.file_uris()
+        else:
+            uris = opened.file_uris(file_pruning_predicate=[(PARTITION_COLUMN, "=", benchmark_key(benchmark_id))])
+        # Local ones come percent-encoded though they are no URLs: a blank in a folder's name would lead nowhere.
+        return sorted(unquote(uri) for uri in uris) if self._is_local else sorted(uris)
 
     def _commit(self, key: str, part: str, keyed: pa.Table, version: str) -> int:
         uri = self.uri(key)

@@ -114,6 +114,21 @@ def test_any_name_makes_a_folder_safe_key(name, lake):
     assert lake.read("raw.generations", name).to_pydict()["benchmark_id"] == [name]
 
 
+@pytest.mark.parametrize("name", ["my results", "it's", "数据 ü", "100%", "a#b?c*d", "{x} & y;z"])
+def test_a_workspace_may_lie_in_a_folder_of_almost_any_name(name, tmp_path):
+    lake = Lake(tmp_path / name / "lake")
+    lake.write("raw.generations", "arc", rows(1.0))
+    lake.write("raw.generations", "arc", rows(0.5))
+    assert lake.read("raw.generations", "arc").to_pydict()["score"] == [0.5]
+    assert [Path(path).is_file() for path in lake.paths("raw.generations")] == [True]
+
+
+@pytest.mark.parametrize("name", ["results [old]", "a|b", "a%20b"])
+def test_a_folder_that_tables_cannot_be_kept_under_is_refused_by_name(name, tmp_path):
+    with pytest.raises(LakeError, match=r"cannot be kept under a folder with .* in its name; name another one"):
+        Lake(tmp_path / name / "lake")
+
+
 def test_names_that_slug_alike_have_different_keys():
     assert benchmark_key("A B") != benchmark_key("a b")
 
