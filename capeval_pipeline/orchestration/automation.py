@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,12 @@ import dagster as dg
 
 from capeval_pipeline.ingestion.inbox import look, settled, taken_by
 from capeval_pipeline.orchestration import driver, intake
+from capeval_pipeline.orchestration.assets import build_graph
+from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
+from capeval_pipeline.storage.retention import clean_lake
 
 NIGHTLY, WEEKLY = "nightly_refresh", "weekly_studies"
 INBOX_JOB = "ingest_inbox"
@@ -99,12 +102,13 @@ def automatic_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
     @dg.op(name="refresh_everything", required_resource_keys={"workspace"})
     def refresh_everything(context: dg.OpExecutionContext) -> None:
         _refresh(context, job, Request())
+        clean(context.resources.workspace, context.log.info)
 
     @dg.op(name="refresh_at_full_size", required_resource_keys={"workspace"})
     def refresh_at_full_size(context: dg.OpExecutionContext) -> None:
         _refresh(context, job, Request(is_full=True, with_studies=True))
 
-    @dg.job(name=NIGHTLY, description="Everything stale of every benchmark, then publish.")
+    @dg.job(name=NIGHTLY, description="Everything stale of every benchmark, then publish, then clean the lake.")
     def nightly() -> None:
         refresh_everything()
 
@@ -127,6 +131,19 @@ def schedules(settings: Settings) -> Sequence[Any]:
         )
         for name, cron in ((NIGHTLY, settings.nightly_cron), (WEEKLY, settings.weekly_cron))
     ]
+
+
+def clean(workspace: Workspace, tell: Callable[[str], None]) -> int:
+    """Delete what neither the lake's retention nor a published database needs; returns the number of files."""
+    settings = workspace.settings
+    n_deleted = clean_lake(
+        workspace.lake,
+        published_keys(build_graph().steps),
+        settings.warehouse_folder,
+        retention_days=settings.log_retention_days,
+    )
+    tell(f"{n_deleted} files of the lake deleted that nothing names any more")
+    return n_deleted
 
 
 def _refresh(context: dg.OpExecutionContext, job: driver.JobSource, request: Request) -> None:

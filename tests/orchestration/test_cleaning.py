@@ -1,0 +1,21 @@
+"""What the nightly run deletes: files of the lake that are older than the retention and that nobody names."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from capeval_pipeline.orchestration.automation import clean
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.settings import Settings
+from capeval_pipeline.storage.tables import TABLES
+
+
+def test_files_within_the_retention_stay_and_tables_never_made_do_not_matter(tmp_path: Path):
+    workspace = Workspace(Settings(data=tmp_path))
+    for model in ("alder", "birch"):
+        models = pa.Table.from_pylist([{"benchmark_id": "arc", "model_id": model}], TABLES["raw.models"].arrow_schema)
+        workspace.lake.write("raw.models", "arc", models)
+    said: list[str] = []
+    assert clean(workspace, said.append) == 0
+    assert said == ["0 files of the lake deleted that nothing names any more"]
+    assert len(list(Path(workspace.lake.uri("raw.models")).rglob("part-*.parquet"))) == 2
