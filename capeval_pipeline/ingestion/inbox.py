@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from capeval_pipeline.formats import canonical
+from capeval_pipeline.formats import canonical, helm
 from capeval_pipeline.ingestion.discovery import is_skipped
 
 MINIMUM_AGE = 2.0
@@ -88,7 +88,7 @@ def _whole(folder: Path, inbox: Path, now: Mapping[str, Signature], ready: set[s
     if inside and all(name in ready for name in inside):
         yield folder
         return
-    is_unit = canonical.matches(folder) > 0
+    is_unit = canonical.matches(folder) > 0 or helm.matches(folder) > 0
     for path in sorted(folder.iterdir()):
         if is_skipped(path.name):
             continue

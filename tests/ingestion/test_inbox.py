@@ -62,6 +62,13 @@ def test_a_folder_that_is_one_unit_waits_for_all_its_members(inbox):
     assert taken_now(inbox) == []
 
 
+def test_a_run_folder_waits_for_all_its_members(inbox):
+    put(inbox, "desk/runs/riddle/scenario_state.json", "{}")
+    put(inbox, "desk/runs/riddle/run_spec.json", "{}")
+    put(inbox, "desk/runs/riddle/per_instance_stats.json", "[", age=0.5)
+    assert taken_now(inbox) == []
+
+
 @pytest.mark.parametrize("name", [".hidden.csv", "~$a.csv", "a.csv.part", "a.tmp", "a.csv~", "Thumbs.db"])
 def test_leftovers_are_not_seen(inbox, name):
     put(inbox, f"arc/{name}")
