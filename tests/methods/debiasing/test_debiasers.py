@@ -2,14 +2,16 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from capeval_pipeline.methods.debiasing import DEBIASERS, DrawTable, OracleProblem
 from capeval_pipeline.methods.debiasing.extrapolation import fitted_exponent, intercept_weights
-from capeval_pipeline.methods.debiasing.model_based import bracket_ratio
-from capeval_pipeline.methods.debiasing.shock import shock_factor
+from capeval_pipeline.methods.debiasing.model_based import bias_corrected, bracket_ratio
+from capeval_pipeline.methods.debiasing.posterior import BiasSimulation
+from capeval_pipeline.methods.debiasing.shock import SharedShock, shock_factor
 from capeval_pipeline.methods.synthetic import make_generation_world
 
 
@@ -137,3 +139,23 @@ def test_reference_figures_on_planted_draws(shared):
             assert DEBIASERS[name](case).value == pytest.approx(reference["oracle_estimates"][name], abs=1e-4)
         assert abs(DEBIASERS["bias_corrected"](case).value - truth["oracle"]["true"]) < oracle_limit
         assert 0.85 < bracket_ratio(case) < 1.15
+
+
+@pytest.mark.parametrize(
+    ("bias", "factor", "expected"),
+    [
+        (0.05, 1.0, 0.75),  # 0.8 - 0.05
+        (0.05, 0.5, 0.775),  # a shared shock leaves half the bias
+        (0.3, 1.0, 0.7),  # below the cross-fitted end: that end
+        (-0.1, 1.0, 0.8),  # above the naive end: that end
+    ],
+)
+def test_a_correction_never_leaves_the_bracket(bias, factor, expected):
+    def items(value):
+        return np.full(4, value)
+
+    simulation = BiasSimulation(items(0.75), items(bias), items(0.05), np.full((10, 4), 0.75))
+    planted = SimpleNamespace(
+        naive_items=items(0.8), cross_fit_items=items(0.7), simulation=simulation, shock=SharedShock(0.0, factor)
+    )
+    assert bias_corrected(planted).value == pytest.approx(expected, abs=1e-12)
