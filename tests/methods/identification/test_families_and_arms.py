@@ -17,6 +17,13 @@ def test_models_that_agree_on_995_of_1000_items_are_family_and_on_994_are_not():
     assert near_duplicate_families(np.array([base, far])).tolist() == [0, 1]
 
 
+def test_one_of_100_items_apart_is_no_family():
+    base = np.tile([0.0, 1.0], 50)
+    other = base.copy()
+    other[0] = 1.0  # 99 % agree; 99.5 % of 100 items are all of them
+    assert near_duplicate_families(np.array([base, other, base])).tolist() == [0, 1, 0]
+
+
 def test_families_join_transitively():
     rng = np.random.default_rng(1)
     chain = [(rng.random(1000) < 0.5).astype(float)]
