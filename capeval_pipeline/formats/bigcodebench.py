@@ -12,6 +12,7 @@ from capeval_pipeline.formats.json_values import mapping
 from capeval_pipeline.formats.protocol import Reading, ReadOptions
 
 KEYS = frozenset({"eval", "task_id", "solution", "status", "details"})
+NAMES_MODEL_BY_PATH = True
 METRICS = ("status",)
 
 

@@ -17,6 +17,7 @@ from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOpt
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, model_named
 
 KEYS = frozenset({"eval", "task_id", "solution", "base_status", "plus_status", "nfiles", "base", "plus"})
+NAMES_MODEL_BY_PATH = True
 METRICS = ("base", "plus")
 PASS = "pass"
 LISTED = re.compile(r'"eval"\s*:\s*\{\s*"[^"]*"\s*:\s*\[')

@@ -14,6 +14,8 @@ from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, model_na
 
 KEYS = frozenset({"question_id", "question_content", "difficulty", "graded_list", "code_list", "output_list"})
 
+NAMES_MODEL_BY_PATH = True
+
 
 def matches(path: Path) -> float:
     """1 for a list of questions with lists of answers or grades, else 0."""

@@ -8,6 +8,7 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +18,7 @@ from capeval_pipeline.formats import long, votes
 from capeval_pipeline.formats.cells import NUMBER, as_time, json_cell
 from capeval_pipeline.formats.common import FileRefused, message, one_line, refusal, shown
 from capeval_pipeline.formats.protocol import CHUNK_RECORDS, FileFacts, Limits, Reading, ReadOptions
-from capeval_pipeline.formats.rows import MEMBER, is_json_lines, json_lines, json_members
+from capeval_pipeline.formats.rows import MEMBER, is_inside, is_json_lines, json_lines, json_members
 from capeval_pipeline.formats.safe_yaml import read_yaml
 from capeval_pipeline.formats.tabular import Batch, Fault, TableLayout, batches, table_layout
 
@@ -98,12 +99,22 @@ def _fits(path: PurePosixPath, pattern: str) -> bool:
 
 
 def mapping_beside(path: Path) -> Path | None:
-    """The mapping file in the folder of a data file."""
-    return next((found for name in FILE_NAMES if (found := path.parent / name).is_file()), None)
+    """The mapping file in the folder of a data file; one that is a link out of that folder does not count."""
+    return next((found for name in FILE_NAMES if is_inside(found := path.parent / name)), None)
 
 
 def load_mapping(path: Path) -> MappingFile:
     """Read and check a mapping file. Raises FileRefused mapping_invalid with the key and the nearest known one."""
+    try:
+        status = path.stat()
+        return _load(path, status.st_size, status.st_mtime_ns)
+    except (ValueError, RecursionError, OSError) as error:  # a number of too many digits, a value that holds itself
+        raise _invalid(path, f"cannot be followed ({type(error).__name__})", "keys and values") from error
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, _size: int, _mtime_ns: int) -> MappingFile:
+    """A folder of thousands of files asks for its mapping as often."""
     content = read_yaml(path, "mapping_invalid")
     if not isinstance(content, dict):
         raise _invalid(path, f"holds {shown(content)}", "keys and values")
@@ -290,7 +301,7 @@ def join_path(path: Path, mapping: MappingFile) -> Path:
     assert mapping.join_file is not None
     for folder in (path.parent, mapping.path.parent):
         target = folder / mapping.join_file
-        if target.is_file() and target.resolve().is_relative_to(folder.resolve()):
+        if is_inside(target, folder):
             return target
     found = f"names no file beside the data: {shown(mapping.join_file)}"
     raise refusal(path, "mapping_invalid", found, "a file to join", where="key join.file")

@@ -251,6 +251,14 @@ def model_named(path: Path, options: ReadOptions, *names: str | None) -> str:
     raise refusal(path, "model_unknown", found, expected, advice)
 
 
+def is_inside(path: Path, folder: Path | None = None) -> bool:
+    """Whether a path is a regular file that lies, links followed, in `folder` (else its own) or below."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to((folder or path.parent).resolve())
+    except (OSError, RuntimeError):
+        return False
+
+
 def as_key(value: Any) -> str | None:
     """A JSON value as a key: whole numbers without a point; null, NaN, the empty text, lists and objects are none."""
     if value is None or isinstance(value, list | dict | bool):

@@ -14,10 +14,11 @@ from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.common import head_of, open_inflated, read_json_document, refusal, shown, utf8_blocks
 from capeval_pipeline.formats.json_values import amount, count, score_of_json
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, Reading, ReadOptions
-from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, model_named
+from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, is_inside, model_named
 from capeval_pipeline.formats.safe_yaml import read_yaml
 
 KEYS = frozenset({"resolved", "no_generation", "no_logs", "resolved_ids", "submitted_ids", "completed_ids"})
+NAMES_MODEL_BY_PATH = True
 METADATA = ("metadata.yaml", "metadata.yml")
 SCHEMA = 2
 LISTS, DETAILS, REPORT = "A", "B", "C"
@@ -56,7 +57,7 @@ def _shape(path: Path) -> str | None:
 def companions(path: Path) -> tuple[Path, ...]:
     """The submission's metadata, beside the file or one folder up."""
     folders = (path.parent, path.parent.parent) if path.parent.name == "results" else (path.parent,)
-    return tuple(file for folder in folders for name in METADATA if (file := folder / name).is_file())[:1]
+    return tuple(file for folder in folders for name in METADATA if is_inside(file := folder / name))[:1]
 
 
 def read(path: Path, options: ReadOptions) -> Reading:

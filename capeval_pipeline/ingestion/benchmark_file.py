@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from capeval_pipeline.formats.common import FileRefused, one_line, refusal, shown
+from capeval_pipeline.formats.safe_yaml import read_yaml
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 
 FILE_NAME = "benchmark.yml"
@@ -26,11 +26,6 @@ FILES = ("instances", "mapping", "prices")
 KNOWN_KEYS = (*TEXTS, "score_range", *FLAGS, *CHOICES, *FILES, "models", *STAGE_BLOCKS)
 PRICE_KEYS = ("input", "output", "cache_read", "cache_write", "from", "to")
 NAME_CHARACTERS = 200
-YAML_BYTES = 1024**2
-YAML_FAULTS = (
-    yaml.YAMLError, RecursionError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
-)  # fmt: skip
-"""What the loader raises: it checks the values of explicit tags (`!!int ''`, `!!bool x`) in no way of its own."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ NOTHING_DECLARED = BenchmarkFile()
 
 def load_benchmark_file(path: Path) -> BenchmarkFile:
     """Read and check a benchmark.yml. Raises FileRefused config_invalid with the key, and the nearest known one."""
-    content = _yaml(path)
+    content = read_yaml(path, "config_invalid")
     if content is None:
         content = {}
     if not isinstance(content, dict):
@@ -111,37 +106,6 @@ def load_benchmark_file(path: Path) -> BenchmarkFile:
 def _invalid(path: Path, found: str, expected: str, advice: str = "", key: object = None) -> FileRefused:
     where = "file" if key is None else f"key {one_line(str(key), 60)}"
     return refusal(path, "config_invalid", found, expected, advice, where=where)
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key given twice is a fault: the last one would win in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names: set[str] = set()
-        for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":  # merges of merges grow without bound
-                raise yaml.YAMLError("merge keys (<<) are not read")
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in names:
-                    raise yaml.YAMLError(f"key {shown(key.value)} is given twice")
-                names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _yaml(path: Path) -> Any:
-    """Content of a YAML file, in which anchors are followed but no object is made of a tag."""
-    try:
-        if path.stat().st_size > YAML_BYTES:
-            raise _invalid(path, f"has {path.stat().st_size} bytes", f"at most {YAML_BYTES}")
-        # the loader is a safe one
-        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_UniqueKeyLoader)
-    except YAML_FAULTS as error:
-        is_told = isinstance(error, yaml.YAMLError | UnicodeDecodeError | OSError)
-        why = (getattr(error, "problem", None) or str(error)) if is_told else "a value does not fit its tag"
-        why = one_line("nested too deep" if isinstance(error, RecursionError) else why, 120)
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" at line {mark.line + 1}"
-        raise _invalid(path, f"is no YAML ({why}{where})", "keys and values") from error
 
 
 def _text(path: Path, key: str, value: Any) -> str:
@@ -237,7 +201,7 @@ def load_prices(path: Path) -> dict[str, Any]:
 
     Raises FileRefused config_invalid.
     """
-    content = _yaml(path) or {}
+    content = read_yaml(path, "config_invalid") or {}
     if not isinstance(content, dict):
         raise _invalid(path, f"holds {shown(content)}", "model: {input, output}")
     prices: dict[str, Any] = {}

@@ -164,8 +164,15 @@ def reading_key(unit: Unit, request: Request, file_id: str) -> str:
     companions = sorted((path.name, packed_sha256(path)) for path in beside if path.is_file())
     asked = [request.benchmark, request.format, request.metric, request.model, request.keep_text]
     goes_to = [unit.inbox_name, None if unit.inbox_name else unit.fallback_name]
-    text = json.dumps([READING_VERSION, file_id, companions, asked, goes_to])
+    text = json.dumps([READING_VERSION, file_id, companions, asked, goes_to, *_names_in_path(unit, request)])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _names_in_path(unit: Unit, request: Request) -> list[str | None]:
+    """Names of file and folder where they may name the model: the same bytes elsewhere are then another model's."""
+    readers = [reader for reader in READERS.values() if getattr(reader, "NAMES_MODEL_BY_PATH", False)]
+    is_named = any(reader.matches(unit.path) > 0 for reader in readers)
+    return [unit.path.name, _model_folder(unit, request)] if is_named else []
 
 
 def _model_folder(unit: Unit, request: Request) -> str | None:

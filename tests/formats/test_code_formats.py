@@ -109,6 +109,17 @@ def test_names_of_files_and_folders_that_name_no_model_are_not_taken_for_one(tmp
     assert read_whole(evalplus, path, folder="moss").generations[0]["model"] == "moss"
 
 
+def test_the_same_bytes_in_two_folders_are_two_models(tmp_path):
+    text = json.dumps([question("a", True, False)])
+    for model in ("moss", "fern"):
+        write(tmp_path / f"inbox/code/{model}/x_eval_all.json", text)
+    workspace = MemoryWorkspace(tmp_path)
+    assert [report.status for report in workspace.ingest([tmp_path / "inbox/code"]).reports] == ["read", "read"]
+    assert {row["model_id"] for row in workspace.rows("raw.generations")} == {"fern", "moss"}
+    again = workspace.ingest([tmp_path / "inbox/code"])
+    assert [report.status for report in again.reports] == ["unchanged", "unchanged"]
+
+
 def test_bigcodebench_has_one_status_a_solution(tmp_path):
     text = {"eval": {"B/0": [{"task_id": "B/0", "solution": "x", "status": s} for s in ("pass", "fail", None)] + [3],
                      "B/1": "pass"}}  # fmt: skip

@@ -186,6 +186,24 @@ def test_a_pattern_leaves_known_formats_alone_and_a_name_does_not(tmp_path):
     assert mapping.matches(path) == 1.0
 
 
+def test_hostile_mappings_refuse_their_file_and_open_nothing_outside(tmp_path):
+    outside = write(tmp_path / "outside/mapping.yml", PLAIN)
+    folder = tmp_path / "inbox/x"
+    data = write(folder / "a.jsonl", lines({"task": {"id": 1}, "system": "elm", "grade": 1}))
+    (folder / "mapping.yml").symlink_to(outside)
+    assert mapping.mapping_beside(data) is None
+    (folder / "mapping.yml").unlink()
+    hostile = [
+        "item_id: &a [*a]\nmodel: m\nscore: s\n", f"item_id: {'9' * 5000}\nmodel: m\nscore: s\n", "[" * 3000, "\0",
+        "- a\n", "item_id: i\nmodel: m\nscore: {value: " + "9" * 5000 + "}\n", "<<: {item_id: i}\nmodel: m\nscore: s\n", "",
+    ]  # fmt: skip
+    for text in hostile:
+        write(folder / "mapping.yml", text)
+        reports = MemoryWorkspace(tmp_path).ingest([folder]).reports
+        refusals = [report.rejections[0].reason for report in reports if report.status == "refused"]
+        assert refusals == ["mapping_invalid"], text[:50]
+
+
 def test_a_named_mapping_may_lie_elsewhere_and_its_joined_file_is_no_unit(tmp_path):
     text = "files: s.jsonl\nitem_id: join.item\nmodel: join.model\nscore: value\njoin: {file: t.jsonl, on: [t, id]}\n"
     named = write(tmp_path / "maps/traces.yml", text)
