@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +12,17 @@ import typer
 
 from capeval_pipeline.cli.invocation import Invocation, invocation, print_table, progress
 from capeval_pipeline.errors import CapevalError, UsageError
+from capeval_pipeline.reporting.numbers import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from capeval_pipeline.ingestion.batch import Batch
     from capeval_pipeline.ingestion.reading import LedgerRow
+    from capeval_pipeline.ingestion.report import Remark, UnitReport
 
+FAULTS_OF_A_FILE, FAULTS = 3, 20
+"""Lines about rows at fault: of one file, and of one call."""
 READING_NAMES = ("files", "items", "models", "generations", "judgments", "metric_values", "rejections")
 
 
@@ -79,6 +85,12 @@ def ingest(
     finally:
         batches.clear(folder)
     _print(batch, as_json=as_json)
+    if not as_json and dry_run:
+        typer.echo("nothing is written: --dry-run")
+    elif not as_json and batch.changes:
+        typer.echo("next: `capeval run` computes and publishes what changed")
+    if strict and batch.n_rejected:
+        typer.echo(f"capeval: --strict: {counted(batch.n_rejected, 'record')} rejected", err=True)
     if batch.has_refusals or (strict and batch.n_rejected):
         raise typer.Exit(1)
 
@@ -149,7 +161,7 @@ def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dic
 
 
 def _print(batch: "Batch", *, as_json: bool) -> None:
-    """The counts of every unit on stdout, one line a refused file on stderr."""
+    """The counts of every unit and the first faults of its rows on stdout, one line a refused file on stderr."""
     from capeval_pipeline.ingestion.batch import json_list
 
     if as_json:
@@ -167,14 +179,32 @@ def _print(batch: "Batch", *, as_json: bool) -> None:
         ]  # fmt: skip
         names = ["file", "format", "benchmark", "status", "read", "kept", "rejected", "duplicate", "look at"]
         print_table("", names, rows, right=["read", "kept", "rejected", "duplicate"])
+        for line in _faults(batch.reports):
+            typer.echo(line)
     for report in batch.reports:
         if report.status == "refused" and report.rejections:
             typer.echo(report.rejections[0].message, err=True)
+
+
+def _faults(reports: "Sequence[UnitReport]") -> list[str]:
+    """Where the first rejected rows and warnings of each read file are and what to do, and how many more there are."""
+    read = [report for report in reports if report.status != "refused"]
+    remarks = [sorted([*report.rejections, *report.warnings], key=_place) for report in read]
+    shown = [remark.message for of_file in remarks for remark in of_file[:FAULTS_OF_A_FILE]][:FAULTS]
+    n_more = sum(len(of_file) for of_file in remarks) - len(shown)
+    if n_more:
+        shown.append(f"and {n_more:,} more; once published, `select location, message from raw.rejections` lists all")
+    return shown
+
+
+def _place(remark: "Remark") -> list[int]:
+    """Line 9 comes before line 10, and what is about the whole file first."""
+    return [int(number) for number in re.findall(r"\d+", remark.location)]
 
 
 def _doubts(report: Any) -> str:
     """Reasons of rejections and warnings with their numbers, most frequent first."""
     from collections import Counter
 
-    counted = Counter(remark.reason for remark in [*report.rejections, *report.warnings])
-    return ", ".join(f"{reason} {n}" if n > 1 else reason for reason, n in counted.most_common())
+    reasons = Counter(remark.reason for remark in [*report.rejections, *report.warnings])
+    return ", ".join(f"{reason} {n}" if n > 1 else reason for reason, n in reasons.most_common())

@@ -65,6 +65,24 @@ def test_a_refused_file_does_not_keep_the_others_out(ingest, tmp_path):
     assert lake_of(tmp_path).read("raw.generations", "runs").num_rows == 0
 
 
+def test_the_first_faults_are_told_with_place_and_fix_and_strict_says_why_it_fails(ingest, tmp_path):
+    wrong = "".join(f"q{item},ash,1.7\n" for item in range(5))
+    path = write(tmp_path / "runs" / "scores.csv", GOOD + wrong)
+    code, out, err = ingest(path, "--dry-run", "--strict")
+    assert code == 1
+    assert err == "capeval: --strict: 5 records rejected\n"
+    told = [line for line in out.splitlines() if line.startswith("scores.csv: line ")]
+    assert [line.split(": ")[1] for line in told] == ["line 4", "line 5", "line 6"]
+    assert "expected a number from 0 to 1" in told[0]
+    assert out.endswith(
+        "and 2 more; once published, `select location, message from raw.rejections` lists all\n"
+        "nothing is written: --dry-run\n"
+    )
+    code, out, err = ingest(path)
+    assert (code, err) == (0, "")
+    assert out.endswith("next: `capeval run` computes and publishes what changed\n")
+
+
 def test_two_empty_files_do_not_keep_a_good_one_out(ingest, tmp_path):
     for name, content in {"a.csv": "", "b.csv": "", "good.csv": GOOD}.items():
         write(tmp_path / "runs" / name, content)
