@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -195,7 +196,8 @@ def test_hostile_mappings_refuse_their_file_and_open_nothing_outside(tmp_path):
     (folder / "mapping.yml").unlink()
     hostile = [
         "item_id: &a [*a]\nmodel: m\nscore: s\n", f"item_id: {'9' * 5000}\nmodel: m\nscore: s\n", "[" * 3000, "\0",
-        "- a\n", "item_id: i\nmodel: m\nscore: {value: " + "9" * 5000 + "}\n", "<<: {item_id: i}\nmodel: m\nscore: s\n", "",
+        "- a\n", "item_id: i\nmodel: m\nscore: {value: " + "9" * 5000 + "}\n", "<<: {item_id: i}\nmodel: m\nscore: s\n",
+        "",
     ]  # fmt: skip
     for text in hostile:
         write(folder / "mapping.yml", text)
@@ -221,6 +223,17 @@ def test_a_named_mapping_may_lie_elsewhere_and_its_joined_file_is_no_unit(tmp_pa
     write(folder / "t.jsonl", lines({"id": "a", "item": "q2", "model": "elm"}))
     workspace.ingest([folder], Request(mapping=named))
     assert {row["item_id"] for row in workspace.rows("raw.generations")} == {"q1", "q2"}
+
+
+def test_every_mapping_of_the_documentation_is_one(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/mapping.md").read_text(encoding="utf-8")
+    examples = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
+    assert len(examples) == 4
+    for text in examples:
+        assert mapping.load_mapping(write(tmp_path / "mapping.yml", text)).fields["item_id"].path
+    table = "question_nr,system,grade,seconds\n1,mint,right,0.8\n2,mint,wrong,1.1\n"
+    found = read_whole(mapping, lay(tmp_path / "own", examples[0], "a.csv", table))
+    assert [(row["score"], row["latency_s"]) for row in found.generations] == [(1.0, 0.8), (0.0, 1.1)]
 
 
 ROUTER_ARENA = """\
