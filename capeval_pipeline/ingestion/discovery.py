@@ -137,6 +137,8 @@ def discover(paths: Sequence[Path], place: Place, mapping_file: Path | None = No
             name = one_line(str(path), 200)
             raise UsageError(f"{name}: no such file or folder; expected result files or folders of them")
         search.add(path)
+    # a companion may have been met before the file that uses it
+    search.found.units = [unit for unit in search.found.units if unit.path.absolute() not in search.companions]
     search.found.units.sort(key=lambda unit: unit.shown_path)
     search.found.companions.sort()
     return search.found

@@ -170,8 +170,13 @@ def reading_key(unit: Unit, request: Request, file_id: str) -> str:
 
 def _names_in_path(unit: Unit, request: Request) -> list[str | None]:
     """Names of file and folder where they may name the model: the same bytes elsewhere are then another model's."""
+    if unit.refused is not None:  # a pipe must not be opened
+        return []
     readers = [reader for reader in READERS.values() if getattr(reader, "NAMES_MODEL_BY_PATH", False)]
-    is_named = any(reader.matches(unit.path) > 0 for reader in readers)
+    try:
+        is_named = any(reader.matches(unit.path) > 0 for reader in readers)
+    except Exception:  # whatever it trips over is told when the file is read
+        return []
     return [unit.path.name, _model_folder(unit, request)] if is_named else []
 
 

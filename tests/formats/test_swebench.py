@@ -58,6 +58,8 @@ def test_the_instances_of_benchmark_yml_and_the_name_of_the_submission_are_used(
     assert sorted({row["model_id"] for row in rows}) == ["Agent One", "run2"]
     assert [row["score"] for row in rows if row["item_id"] == "a-3"] in ([1.0, 0.0], [0.0, 1.0])
     assert workspace.ingest([folder]).changes == {}
+    named = [folder / "run1/metadata.yaml", folder / "run1/results/results.json"]
+    assert {report.status for report in workspace.ingest(named).reports} == {"companion", "unchanged"}
 
 
 def test_details_have_a_cost_an_instance(tmp_path):
