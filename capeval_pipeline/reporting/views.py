@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capeval_pipeline.reporting import queries
-from capeval_pipeline.reporting.figures.ecc_gains import method_name
+from capeval_pipeline.reporting.figures.ecc_gains import method_name, router_name
 from capeval_pipeline.reporting.figures.identification import INTERVALS as INTERVAL_NAMES
 from capeval_pipeline.reporting.figures.identification import policy_name
 from capeval_pipeline.reporting.numbers import (
@@ -192,10 +192,10 @@ ECC_GAINS = View(
 
 ROUTING = View(
     "routing",
-    "Routers on test items. probe_winner sees the answers it is scored on, so it measures nothing.",
+    "Routers on test items. The probe's winner sees the answers it is scored on, so it measures nothing.",
     queries.ROUTING,
     (
-        plain("router", "router"),
+        Column("router", lambda row: router_name(row["router"]), False),
         plain("probe", "probe_policy"),
         with_interval("mean score", "mean_score", "score_lower", "score_upper", score),
         plain("cost an item", "mean_cost_usd", dollars),

@@ -10,14 +10,20 @@ from capeval_pipeline.reporting.queries import Row
 
 CONTROL = "carry_over_control"
 METHODS = {
-    "ecc_shrunk": "clusters, shrunk",
-    "ecc": "clusters, as published",
+    "ecc_shrunk": "shrunk clusters",
+    "ecc": "clusters as published",
     "emb_only": "clusters of texts",
     "comp_only": "clusters of answers",
     "human_labels": "given categories",
     "linear": "linear in the text",
     "blend": "blend",
-    CONTROL: "rule, no clusters",
+    CONTROL: "rule without clusters",
+}
+ROUTERS = {
+    "oracle": "the best of each item (oracle)",
+    "global_best": "always the best overall",
+    "random": "any model",
+    "probe_winner": "the probe's winner",
 }
 INFERENCES = {
     "emb": "no answer seen",
@@ -30,6 +36,11 @@ SUBSETS = {
     "shared": ("pairs with a model of the probe", "--series-2"),
     "disjoint": ("pairs without one", "--series-3"),
 }
+
+
+def router_name(router: str) -> str:
+    """A router in words; one that routes by a method is called as the method is."""
+    return ROUTERS.get(router, METHODS.get(router, router))
 
 
 def method_name(row: Row) -> str:

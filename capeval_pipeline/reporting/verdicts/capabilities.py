@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from capeval_pipeline.reporting.figures.ecc_gains import router_name
 from capeval_pipeline.reporting.numbers import true_minus
 
 SMALLEST_USEFUL_DIFFERENCE = 1.0
@@ -147,8 +148,8 @@ def routing_sentence(
         "" if math.isnan(share) else f", {true_minus(f'{100 * share:.0f} %')} of what perfect routing would add"
     )
     sentence = (
-        f"Routing {n_items:,} test items by {router} reaches {score:.3f} ({score_lower:.3f} to {score_upper:.3f})"
-        f"{share_text}; always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
+        f"Routing {n_items:,} test items by {router_name(router)} reaches {score:.3f} "
+        f"({score_lower:.3f} to {score_upper:.3f}){share_text}; always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
     )
     if is_probe_winner_oracle:
         sentence += (

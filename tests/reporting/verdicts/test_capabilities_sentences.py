@@ -6,6 +6,7 @@ from capeval_pipeline.reporting.verdicts.capabilities import (
     is_probe_useful,
     no_text_sentence,
     probe_sentence,
+    routing_sentence,
 )
 from capeval_pipeline.reporting.verdicts.strengths import strengths_sentence
 
@@ -99,3 +100,14 @@ def test_more_clusters_than_items_can_carry_are_warned_of():
 
 def test_what_rounds_to_zero_has_no_sign():
     assert "0.0 % (0.0 to 1.0)" in clusters(gain=GainFigure(-0.04, -0.02, 1.0))
+
+
+def test_a_router_is_named_in_words_and_a_loss_has_a_true_minus():
+    sentence = routing_sentence(
+        router="ecc_shrunk", score=0.7, score_lower=0.6, score_upper=0.8, share=-0.11, global_best_model="a",
+        global_best=0.71, oracle=0.8, n_items=84, is_probe_winner_oracle=False,
+    )  # fmt: skip
+    assert sentence == (
+        "Routing 84 test items by shrunk clusters reaches 0.700 (0.600 to 0.800), −11 % of what perfect routing "
+        "would add; always a: 0.710, perfect: 0.800."
+    )
