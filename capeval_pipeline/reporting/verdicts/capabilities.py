@@ -149,7 +149,8 @@ def routing_sentence(
     )
     sentence = (
         f"Routing {n_items:,} test items by {router_name(router)} reaches {score:.3f} "
-        f"({score_lower:.3f} to {score_upper:.3f}){share_text}; always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
+        f"({score_lower:.3f} to {score_upper:.3f}){share_text}; "
+        f"always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
     )
     if is_probe_winner_oracle:
         sentence += (
