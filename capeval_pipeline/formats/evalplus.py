@@ -12,7 +12,7 @@ from typing import Any
 
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.common import head_of, read_json_document, refusal, shown
-from capeval_pipeline.formats.json_values import mapping
+from capeval_pipeline.formats.json_values import mapping, storable
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, model_named
 
@@ -89,13 +89,14 @@ def _chunks(
     rows: RowCollector, tasks: Mapping[str, Any], model: str, metric: str, metrics: tuple[str, ...], statuses: Any
 ) -> Iterator[Chunk]:
     for place, (name, given) in enumerate(tasks.items()):
-        where = f"key {name}"
+        where = f"key {storable(name)}"
         if not name:
             rows.note(place, "key_missing", "a task has an empty name", "a name", where=where)
             rows.end_record()
             continue
-        rows.add_item(name)
-        cell = {"item": name, "model": model}
+        item = storable(name)
+        rows.add_item(item)
+        cell = {"item": item, "model": model}
         solutions: list[Solution] = statuses(given)
         if not solutions:
             rows.add_generation(place, status="invalid", generation_id=0, metric=metric, **cell)
@@ -120,7 +121,7 @@ def _chunks(
 
 def word(value: Any) -> str | None:
     """A status as text; null, the empty text and what is no text are none."""
-    return value if isinstance(value, str) and value else None
+    return storable(value) if isinstance(value, str) and value else None
 
 
 def _statuses(task: Any) -> list[Solution]:

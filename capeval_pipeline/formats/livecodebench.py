@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats.common import head_of, read_json_document, refusal, shown, text_hash
+from capeval_pipeline.formats.json_values import storable
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, model_named
 
@@ -67,9 +68,10 @@ def _question(rows: RowCollector, place: int, question: Any, model: str, conflic
     if name is None:
         rows.refuse(place, "key_missing", "question_id is empty", "a name")
         return
-    text = question.get("question_content")
-    content = text_hash(text) if isinstance(text, str) else None
-    rows.add_item(name, content, text if isinstance(text, str) else None, as_key(question.get("difficulty")))
+    given = question.get("question_content")
+    text = storable(given) if isinstance(given, str) else None
+    content = None if text is None else text_hash(text)
+    rows.add_item(name, content, text, as_key(question.get("difficulty")))
     cell = {"item": name, "content_hash": content, "model": model}
     graded = _grades(question)
     if name in conflicts or not graded:

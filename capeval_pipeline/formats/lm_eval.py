@@ -337,8 +337,8 @@ class _Samples:
         }  # fmt: skip
         if content not in self.documents:
             self.documents.add(content)
-            text = prompt if self.options.keep_text else None
-            self.items.append({"content_hash": content, "prompt": text, "category": self.run.category})
+            kept = prompt if self.options.keep_text else None
+            self.items.append({"content_hash": content, "prompt": kept, "category": self.run.category})
         for name, key in names.items():
             self.seen_metrics[name] = None
             code, value = score_of_value(record.get(key))

@@ -22,6 +22,7 @@ from capeval_pipeline.formats.common import (
     shown,
     utf8_blocks,
 )
+from capeval_pipeline.formats.json_values import storable
 from capeval_pipeline.formats.protocol import (
     CHUNK_RECORDS,
     GENERATION_ROWS,
@@ -263,7 +264,8 @@ def as_key(value: Any) -> str | None:
     """A JSON value as a key: whole numbers without a point; null, NaN, the empty text, lists and objects are none."""
     if value is None or isinstance(value, list | dict | bool):
         return None
-    return cells.json_cell(value) or None
+    text = cells.json_cell(value)
+    return storable(text) if text else None
 
 
 class OrderFlips:

@@ -12,7 +12,7 @@ from typing import Any
 
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.common import head_of, open_inflated, read_json_document, refusal, shown, utf8_blocks
-from capeval_pipeline.formats.json_values import amount, count, score_of_json
+from capeval_pipeline.formats.json_values import amount, count, score_of_json, storable
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, Reading, ReadOptions
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, is_inside, model_named
 from capeval_pipeline.formats.safe_yaml import read_yaml
@@ -154,7 +154,8 @@ def _lists(
 
 
 def _details(rows: RowCollector, document: Mapping[str, Any], model: str) -> Iterator[Chunk]:
-    for place, (name, details) in enumerate(document.items()):
+    for place, (given_name, details) in enumerate(document.items()):
+        name = storable(given_name)
         where = f"key {name}"
         if not name or not isinstance(details, dict):
             rows.note(place, "bad_row", f"is {shown(details)}", "an id with cost, api_calls, resolved", where=where)
