@@ -149,7 +149,8 @@ LEADERBOARD = View(
 
 AGAINST_BEST = View(
     "against_best",
-    "The first model against each other one, on the items they share; p adjusted for all pairs (Holm).",
+    "The first model against each other one, on the items they share. An interval is for its pair alone; p and verdict "
+    "are adjusted for all pairs (Holm), so they tell fewer apart.",
     queries.AGAINST_BEST,
     (
         plain("behind the first", "other_model_id"),
