@@ -546,7 +546,7 @@ class _Records:
         rows: list[dict[str, str | None]] = []
         places: list[int] = []
         faults: list[Fault] = []
-        n_good = n_bad = 0
+        n_good = n_bad = n_left_out = 0
         is_json = self.is_json or self.layout is None or self.layout.kind == "jsonl"
         for place, record in self._rows():
             if isinstance(record, Fault):
@@ -561,13 +561,15 @@ class _Records:
                 continue
             n_good += 1
             row = self._row(place, record)
-            if isinstance(row, Fault):
+            if row is None:
+                n_left_out += 1
+            elif isinstance(row, Fault):
                 faults.append(row)
-            elif row is not None and self.mapping.rank_by is not None and row["generation"] is None:
+            elif self.mapping.rank_by is not None and row["generation"] is None:
                 where = self.place_format.format(place)
                 text = message(self.path.name, where, f"{self.mapping.rank_by} is empty", "a value to rank by")
                 faults.append(Fault(place, "generation_bad", text))
-            elif row is not None:
+            else:
                 if self.mapping.rank_by is not None:
                     row["generation"] = str(ranks[place])
                 rows.append(row)
@@ -578,6 +580,9 @@ class _Records:
         if n_good and self.unseen:
             path, key = next(iter(self.unseen.items()))
             raise self._no_column(path, key, self.known)
+        if n_good and n_left_out == n_good:
+            found = f"leaves out all {n_good} records"
+            raise refusal(self.path, "mapping_invalid", found, "a record that it keeps", where="key where")
         yield _batch(names, rows, places, faults)
 
 

@@ -89,6 +89,12 @@ def test_what_where_leaves_out_is_no_record(tmp_path):
     assert found.n_read == 2
 
 
+def test_a_filter_that_keeps_nothing_is_a_fault_of_the_mapping(tmp_path):
+    path = lay(tmp_path, PLAIN + "where: {system: oak}\n", "a.csv", "task.id,system,grade\n7,elm,0.5\n")
+    fault = refused(path)
+    assert (fault.reason, fault.location) == ("mapping_invalid", "key where")
+
+
 def test_generations_follow_the_field_they_are_ranked_by(tmp_path):
     text = "item_id: i\nmodel: m\nscore: s\ngeneration: {rank_by: n}\n"
     records = [{"i": "q", "m": "elm", "s": s, "n": n} for s, n in ((0.3, 10), (0.1, 9), (0.1, 9), (0.0, None))]
