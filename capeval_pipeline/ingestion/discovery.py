@@ -14,6 +14,7 @@ from pathlib import Path
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import READERS, canonical, helm, lm_eval, mapping
 from capeval_pipeline.formats.common import FileRefused, escaped, one_line, refusal
+from capeval_pipeline.formats.mapping_file import FILE_NAMES as MAPPING_NAMES
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
 SKIPPED_NAMES = re.compile(
@@ -247,7 +248,7 @@ class _Search:
             self._companion(path)
             return None
         named = self.mapping_file or declared.mapping
-        if path.name in mapping.FILE_NAMES or mapping.is_joined(path, named):
+        if path.name in MAPPING_NAMES or mapping.is_joined(path, named):
             self._companion(path)
             return None
         if lm_eval.is_results_file(path) and _has_samples(path):

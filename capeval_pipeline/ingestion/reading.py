@@ -27,6 +27,7 @@ from capeval_pipeline.formats.common import (
     refusal,
     shown,
 )
+from capeval_pipeline.formats.mapping_file import load_mapping
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, ReadOptions
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Unit
@@ -192,7 +193,7 @@ def named_mapping(unit: Unit, request: Request) -> Path | None:
     if file is None or unit.is_folder:
         return None
     try:
-        return file if mapping.load_mapping(file).governs(unit.path) else None
+        return file if load_mapping(file).governs(unit.path) else None
     except FileRefused:
         return file
 

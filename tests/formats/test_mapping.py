@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from capeval_pipeline.formats import mapping
+from capeval_pipeline.formats import mapping, mapping_file
 from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import read_whole, write
@@ -137,7 +137,7 @@ def test_votes_are_mapped_with_labels_or_names_of_winners(tmp_path):
 def test_a_faulty_mapping_is_refused_by_its_key(tmp_path, text, where, word):
     path = write(tmp_path / "mapping.yml", text)
     with pytest.raises(FileRefused) as caught:
-        mapping.load_mapping(path)
+        mapping_file.load_mapping(path)
     assert (caught.value.reason, caught.value.location) == ("mapping_invalid", where)
     assert word in str(caught.value)
 
@@ -198,7 +198,7 @@ def test_hostile_mappings_refuse_their_file_and_open_nothing_outside(tmp_path):
     folder = tmp_path / "inbox/x"
     data = write(folder / "a.jsonl", lines({"task": {"id": 1}, "system": "elm", "grade": 1}))
     (folder / "mapping.yml").symlink_to(outside)
-    assert mapping.mapping_beside(data) is None
+    assert mapping_file.mapping_beside(data) is None
     (folder / "mapping.yml").unlink()
     hostile = [
         "item_id: &a [*a]\nmodel: m\nscore: s\n", f"item_id: {'9' * 5000}\nmodel: m\nscore: s\n", "[" * 3000, "\0",
@@ -236,7 +236,7 @@ def test_every_mapping_of_the_documentation_is_one(tmp_path):
     examples = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
     assert len(examples) == 4
     for text in examples:
-        assert mapping.load_mapping(write(tmp_path / "mapping.yml", text)).fields["item_id"].path
+        assert mapping_file.load_mapping(write(tmp_path / "mapping.yml", text)).fields["item_id"].path
     table = "question_nr,system,grade,seconds\n1,mint,right,0.8\n2,mint,wrong,1.1\n"
     found = read_whole(mapping, lay(tmp_path / "own", examples[0], "a.csv", table))
     assert [(row["score"], row["latency_s"]) for row in found.generations] == [(1.0, 0.8), (0.0, 1.1)]
