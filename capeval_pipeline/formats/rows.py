@@ -17,11 +17,11 @@ from capeval_pipeline.formats.common import (
     numbered_lines,
     open_inflated,
     parse_json,
-    read_json_document,
     refusal,
     shown,
     utf8_blocks,
 )
+from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_values import storable
 from capeval_pipeline.formats.protocol import (
     CHUNK_RECORDS,
@@ -85,14 +85,19 @@ def json_members(
     path: Path, limits: Limits, records: str | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
     """Position from 0 and record of every member of a JSON array; `records` is the key that holds it in an object."""
-    document = read_json_document(path, limits)
-    for name in records.split(".") if records else ():
-        document = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(document, list):
-        expected = f"a list under {records}" if records else "a list of records"
-        raise refusal(path, "bad_json", f"is {shown(document)}", expected)
-    for place, record in enumerate(document):
-        yield place, _record(path, place, MEMBER.format(place), record)
+    keys = tuple(records.split(".")) if records else ()
+    expected = f"a list under {records}" if records else "a list of records"
+    place = 0
+    is_list = False
+    for piece in json_pieces(path, limits, keys):
+        if piece.is_element:
+            is_list = True
+            yield place, _record(path, place, MEMBER.format(place), piece.value)
+            place += 1
+        elif piece.keys == keys:
+            raise refusal(path, "bad_json", f"is {shown(piece.value)}", expected)
+    if not is_list and keys:
+        raise refusal(path, "bad_json", "has no such list, or an empty one", expected)
 
 
 def _record(path: Path, place: int, where: str, record: Any) -> dict[str, Any] | Fault:

@@ -305,3 +305,9 @@ def test_pairwise_verdicts_by_name_are_read_by_a_mapping(shared, tmp_path):
     write(folder / "mapping.yml", text + "winner: {from: winner, map: {inconsistent: tie}}\n")
     report = next(r for r in MemoryWorkspace(tmp_path).ingest([folder]).reports if r.format == "mapping")
     assert (report.n_read, report.n_kept) == (10, 10)
+
+
+@pytest.mark.parametrize("document", [{"run": {}}, {"run": {"answers": {}}}, {"run": {"answers": []}}, 7])
+def test_a_document_without_the_list_is_refused(tmp_path, document):
+    path = lay(tmp_path, "records: run.answers\nitem_id: i\nmodel: m\nscore: s\n", "a.json", json.dumps(document))
+    assert refused(path).reason == "bad_json"
