@@ -46,4 +46,4 @@ lock: | $(UV)
 	$(UV) lock
 
 clean:
-	rm -rf .venv .tools data/lake data/warehouse data/capeval.duckdb data/cache data/tmp data/locks data/dagster
+	rm -rf .venv .tools data/lake data/warehouse data/capeval.duckdb data/cache data/tmp data/locks data/dagster data/reports

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, progress
-from capeval_pipeline.cli.run import raise_failure
 from capeval_pipeline.errors import CapevalError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample"
@@ -37,7 +36,9 @@ def demo(context: typer.Context) -> None:
         names = sorted({name for report in batch.reports for name in report.benchmark_ids})
         typer.echo(f"read {sum(report.n_kept for report in batch.reports):,} results of {', '.join(names)}")
         report = driver.run(job, call.workspace, instance, names, Request(), say)
-    raise_failure(driver.failure_of(report))
+    failure = driver.failure_of(report)
+    if failure:
+        raise failure
     typer.echo(f"ran every stage in {time.monotonic() - started:.0f} s\n")
     with open_published(call.settings.database) as connection:
         for title, benchmark, question in ANSWERS:

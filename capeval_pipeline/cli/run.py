@@ -5,9 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, progress
-from capeval_pipeline.errors import CapevalError, UsageError
-
-STEP_INTERRUPTED = "DagsterExecutionInterruptedError"
+from capeval_pipeline.errors import UsageError
 
 
 def run(
@@ -49,18 +47,12 @@ def run(
         report = driver.run(job, call.workspace, instance, names, request, say)
     for line in report_lines(report):
         typer.echo(line)
-    raise_failure(driver.failure_of(report))
+    failure = driver.failure_of(report)
+    if failure:
+        raise failure
     if report.is_published:
         typer.echo(f"published {call.settings.database}")
         typer.echo(f"report    {call.settings.reports / 'index.html'}")
-
-
-def raise_failure(failure: CapevalError | None) -> None:
-    """Raise what failed; a step that Ctrl-C ended is no failure but an interrupt."""
-    if failure and STEP_INTERRUPTED in str(failure):
-        raise KeyboardInterrupt
-    if failure:
-        raise failure
 
 
 def report_lines(report: Any) -> list[str]:

@@ -33,6 +33,9 @@ OWN_ERRORS = {
 }
 """Classes whose message is a sentence for the user."""
 
+INTERRUPTED = "DagsterExecutionInterruptedError"
+"""What an in-process run makes of Ctrl-C: the failure of the step it met."""
+
 HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
 
 
@@ -172,7 +175,7 @@ def run_steps(
         tags=process_tags(),
         raise_on_error=False,
     )
-    failures = {event.step_key or "run": _reason_of(event) for event in result.all_events if event.is_step_failure}
+    failures = _failures(result)
     if not result.success and not failures:
         failures["run"] = "the run failed; `capeval up` shows its log"
     return BenchmarkRun(benchmark_id, list(stale), failures, time.monotonic() - started)
@@ -195,8 +198,7 @@ def publish(
     result = job(PUBLISH_JOB).execute_in_process(
         instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
     )
-    reasons = [_reason_of(event) for event in result.all_events if event.is_step_failure]
-    return result.success, "; ".join(reasons)
+    return result.success, "; ".join(_failures(result).values())
 
 
 def make_studies(job: JobSource, instance: dg.DagsterInstance, progress: Progress = lambda _: None) -> str:
@@ -205,7 +207,7 @@ def make_studies(job: JobSource, instance: dg.DagsterInstance, progress: Progres
     result = job(STUDIES_JOB).execute_in_process(
         instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
     )
-    return "; ".join(_reason_of(event) for event in result.all_events if event.is_step_failure)
+    return "; ".join(_failures(result).values())
 
 
 def write_report(
@@ -222,7 +224,15 @@ def write_report(
     result = job(REPORT_JOB).execute_in_process(
         instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
     )
-    return "; ".join(_reason_of(event) for event in result.all_events if event.is_step_failure)
+    return "; ".join(_failures(result).values())
+
+
+def _failures(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+    """Step → its failure's sentence. Raises KeyboardInterrupt if Ctrl-C ended a step: nothing more is to be started."""
+    failures = {event.step_key or "run": _reason_of(event) for event in result.all_events if event.is_step_failure}
+    if any(INTERRUPTED in reason for reason in failures.values()):
+        raise KeyboardInterrupt
+    return failures
 
 
 def _reason_of(event: dg.DagsterEvent) -> str:

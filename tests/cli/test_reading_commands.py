@@ -10,8 +10,6 @@ import pytest
 import capeval_pipeline.cli as commands
 from capeval_pipeline.cli import main
 from capeval_pipeline.cli.demo import command_name
-from capeval_pipeline.cli.run import raise_failure
-from capeval_pipeline.errors import CapevalError
 from tests.reporting.published import BARE, HOSTILE_MODEL, QUIZ, publish
 
 COMMANDS = ("leaderboard", "clusters", "frontier", "identify-study")
@@ -150,14 +148,6 @@ def test_an_interrupt_is_told_whoever_caught_it_first(capeval, monkeypatch):
     code, _, err = capeval("run")
     assert code == 130
     assert err.startswith("capeval: interrupted; ")
-
-
-def test_a_step_that_ctrl_c_ended_is_an_interrupt_and_other_failures_are_failures():
-    with pytest.raises(KeyboardInterrupt):
-        raise_failure(CapevalError("quiz: ecc: dagster._core.errors.DagsterExecutionInterruptedError"))
-    with pytest.raises(CapevalError, match="quiz: ecc: no"):
-        raise_failure(CapevalError("quiz: ecc: no"))
-    raise_failure(None)
 
 
 def test_the_demo_names_the_command_as_it_can_be_typed(monkeypatch, tmp_path):

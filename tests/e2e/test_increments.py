@@ -91,6 +91,26 @@ def test_a_damaged_table_is_named_with_the_command_that_repairs_it(capeval, quer
     assert versions(query) == before
 
 
+def test_an_interrupted_run_stops_at_once_and_says_what_is_kept(capeval, tmp_path):
+    """Ctrl-C while the first of two benchmarks runs: the second is not begun, nothing is published."""
+    for name in ("desk", "other"):
+        capeval("ingest", str(write_benchmark(tmp_path / name, MODELS, settings=SETTINGS.replace("desk", name))))
+    workspace = tmp_path / "workspace"
+    environment = {**os.environ, "CAPEVAL_DATA": str(workspace)}
+    process = subprocess.Popen(
+        [COMMAND, "run"], env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while not (workspace / "lake" / "staging").exists():
+        time.sleep(0.05)
+        assert process.poll() is None, "the run ended before it could be interrupted"
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert error == "capeval: interrupted; what was finished is kept, `capeval run` goes on from there\n"
+    assert not (workspace / "capeval.duckdb").exists()
+
+
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_is_finished_by_the_next_one(capeval, query, tmp_path):
     """Kills spread over the whole run; what the last run publishes equals a run that nobody disturbed."""
