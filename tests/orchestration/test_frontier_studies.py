@@ -15,7 +15,7 @@ def workspace(tmp_path, monkeypatch):
     return Workspace(load_settings())
 
 
-def test_a_study_is_written_once_and_then_found(workspace, monkeypatch):
+def test_a_study_is_written_once_and_then_found(workspace, monkeypatch, instance):
     calls = []
     whole = frontier_studies.study_topic_entropy
 
@@ -25,7 +25,6 @@ def test_a_study_is_written_once_and_then_found(workspace, monkeypatch):
 
     monkeypatch.setattr(frontier_studies, "study_topic_entropy", small)
     assets = build_studies([study for study in FRONTIER_STUDIES if study.table == "studies.topic_entropy"])
-    instance = dg.DagsterInstance.ephemeral()
     for _ in range(2):
         result = dg.materialize(assets, instance=instance, resources={"workspace": workspace})
         assert result.success

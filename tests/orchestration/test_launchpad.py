@@ -17,7 +17,7 @@ def test_every_field_of_a_stage_is_shown_with_a_description_and_may_be_left_out(
 
 
 @pytest.mark.parametrize("stage", sorted(STAGE_SETTINGS))
-def test_the_default_values_are_accepted_as_config(stage):
+def test_the_default_values_are_accepted_as_config(stage, instance):
     @dg.op(config_schema=config_fields(STAGE_SETTINGS[stage]))
     def step(context):
         return dict(context.op_config)
@@ -27,7 +27,7 @@ def test_the_default_values_are_accepted_as_config(stage):
         step()
 
     defaults = STAGE_SETTINGS[stage]().model_dump(mode="json")
-    result = job.execute_in_process(run_config={"ops": {"step": {"config": defaults}}})
+    result = job.execute_in_process(instance=instance, run_config={"ops": {"step": {"config": defaults}}})
     assert {
         name: value for name, value in result.output_for_node("step").items() if name not in ("full", "rebuild")
     } == defaults

@@ -1,6 +1,5 @@
 """The report asset: pages of what changed are written, the others stay as they are."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +44,8 @@ class Pages:
 
 
 @pytest.fixture
-def pages(tmp_path: Path) -> Iterator[Pages]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield Pages(tmp_path, instance)
+def pages(tmp_path: Path, instance: dg.DagsterInstance) -> Pages:
+    return Pages(tmp_path, instance)
 
 
 def test_every_page_and_the_index_are_written_once(pages):
