@@ -47,6 +47,10 @@ class Settings(BaseSettings):
     weekly_cron: str = Field(default="0 5 * * 0", description="When weekly_studies runs, once it is turned on.")
     time_zone: str = Field(default="UTC", description="Time zone of the schedules.")
 
+    minimum_coverage: float = Field(
+        default=0.9, ge=0, le=1, description="Share of model x item cells with a score below which a check warns."
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capeval_pipeline.orchestration.stages import Part, StageResult, stage_asset
+from capeval_pipeline.ingestion.doubts import CHECKS, findings
+from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResult, stage_asset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,8 @@ LEDGERS = ("readings.files", "raw.files")
     inputs=[],
     always_runs=True,
     run_fields={"staged": "Folder with readings that `capeval ingest` staged; empty reads the benchmark's inbox."},
+    check_names=CHECKS,
+    warning_checks=[name for names in CHECKS.values() for name in names],
 )
 def ingest(part: Part, settings: Any) -> StageResult:
     """Result files of one benchmark: which were read, what they said, and the one table they make together.
@@ -60,7 +63,9 @@ def ingest(part: Part, settings: Any) -> StageResult:
     }
     tables = {f"readings.{name}": table for name, table in readings.items()} | raw
     compact = {key: _compact(table) for key, table in tables.items()}
-    return StageResult(tables=compact, numbers={"n_files": files.num_rows, **numbers})
+    found = findings(raw, minimum_coverage=part.workspace.settings.minimum_coverage)
+    checks = [CheckOutcome(entry.table, entry.check, entry.is_well, entry.sentence) for entry in found]
+    return StageResult(tables=compact, numbers={"n_files": files.num_rows, **numbers}, checks=checks)
 
 
 def _compact(table: pa.Table) -> pa.Table:

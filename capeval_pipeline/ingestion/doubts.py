@@ -1,0 +1,67 @@
+"""What a careful person would look at after an ingest: not wrong, not to be missed either. Asset checks that warn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+FILES_CHECK, COVERAGE_CHECK, NAMES_CHECK = "files_were_read_whole", "cells_have_scores", "names_are_distinct"
+CHECKS = {"raw.files": (FILES_CHECK,), "raw.generations": (COVERAGE_CHECK,), "raw.models": (NAMES_CHECK,)}
+"""Table → names of the checks beside it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Outcome of a check: its table and name, whether all is well, and a sentence either way."""
+
+    table: str
+    check: str
+    is_well: bool
+    sentence: str
+
+
+def findings(raw: Mapping[str, pa.Table], *, minimum_coverage: float) -> list[Finding]:
+    """Outcome of every check of CHECKS for one benchmark's raw tables.
+
+    minimum_coverage: share of items x models cells with a score below which coverage is worth a look, 0…1.
+    """
+    return [_files(raw["raw.files"]), _coverage(raw["raw.generations"], minimum_coverage), _names(raw["raw.models"])]
+
+
+def _files(files: pa.Table) -> Finding:
+    rows = [row for row in files.to_pylist() if row["replaced_by_file_id"] is None]
+    refused = sorted(row["path"] for row in rows if row["status"] == "refused")
+    n_rejected = sum(row["n_rejected"] for row in rows if row["status"] != "refused")
+    if refused or n_rejected:
+        named = f" ({refused[0]}{' and others' if len(refused) > 1 else ''})" if refused else ""
+        sentence = (
+            f"{len(refused)} of {len(rows)} files were refused{named} and {n_rejected:,} records of the others "
+            "rejected; marts.ingest_report says why."
+        )
+        return Finding("raw.files", FILES_CHECK, False, sentence)
+    return Finding("raw.files", FILES_CHECK, True, f"All records of {len(rows)} files were kept or are repetitions.")
+
+
+def _coverage(generations: pa.Table, minimum: float) -> Finding:
+    scored = generations.filter(pc.equal(generations.column("status"), "ok"))
+    n_items = pc.count_distinct(generations.column("item_id")).as_py()
+    n_models = pc.count_distinct(generations.column("model_id")).as_py()
+    if not n_items * n_models:
+        return Finding("raw.generations", COVERAGE_CHECK, True, "There are no answers, so no cell misses its score.")
+    n_cells = scored.select(["item_id", "model_id"]).group_by(["item_id", "model_id"]).aggregate([]).num_rows
+    share = n_cells / (n_items * n_models)
+    sentence = f"{n_cells:,} of {n_items * n_models:,} cells have a score ({share:.1%}); {minimum:.0%} are asked for."
+    return Finding("raw.generations", COVERAGE_CHECK, share >= minimum, sentence)
+
+
+def _names(models: pa.Table) -> Finding:
+    alike = [
+        f"{row['model_id']} like {row['look_alike_of']}"
+        for row in models.to_pylist()
+        if row["look_alike_of"] is not None
+    ]
+    if alike:
+        sentence = f"{len(alike)} names look like another: {alike[0]}; `models:` in benchmark.yml joins spellings."
+        return Finding("raw.models", NAMES_CHECK, False, sentence)
+    return Finding("raw.models", NAMES_CHECK, True, f"No two of {models.num_rows} names look alike.")

@@ -1,0 +1,90 @@
+"""Checks that warn: refused files, rejected records, thin coverage, names that look alike."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from capeval_pipeline.ingestion.doubts import CHECKS, findings
+from capeval_pipeline.storage.tables import TABLES
+
+
+def table(key: str, rows: list[dict]) -> pa.Table:
+    """Rows of a raw table; columns that are not given are NULL."""
+    schema = pa.schema([pa.field(column.name, column.type) for column in TABLES[key].columns])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def raw(files=(), generations=(), models=()) -> dict[str, pa.Table]:
+    return {
+        "raw.files": table("raw.files", list(files)),
+        "raw.generations": table("raw.generations", list(generations)),
+        "raw.models": table("raw.models", list(models)),
+    }
+
+
+def outcome(check: str, tables: dict[str, pa.Table]) -> tuple[bool, str]:
+    found = {entry.check: (entry.is_well, entry.sentence) for entry in findings(tables, minimum_coverage=0.9)}
+    assert set(found) == {name for names in CHECKS.values() for name in names}
+    return found[check]
+
+
+READ = {"path": "a.csv", "status": "read", "n_rejected": 0}
+
+
+@pytest.mark.parametrize(
+    ("files", "is_well", "words"),
+    [
+        ([READ], True, "1 files"),
+        (
+            [READ, {"path": "b.csv", "status": "refused", "n_rejected": 3}],
+            False,
+            r"1 of 2 files were refused \(b.csv\)",
+        ),
+        ([READ | {"n_rejected": 2}], False, "2 records of the others rejected"),
+        ([READ | {"n_rejected": 2, "replaced_by_file_id": "f2"}, READ], True, "1 files"),
+    ],
+    ids=["whole", "a refused file", "rejected records", "a file that was replaced does not count"],
+)
+def test_files_that_were_not_read_whole_are_told(files, is_well, words):
+    found, sentence = outcome("files_were_read_whole", raw(files=files))
+    assert found == is_well
+    assert re.search(words, sentence)
+
+
+def cells(*statuses: str) -> list[dict]:
+    """Cells of two items and as many models as needed, in order."""
+    return [
+        {"item_id": f"q{i % 2}", "model_id": f"m{i // 2}", "generation_id": 0, "status": status}
+        for i, status in enumerate(statuses)
+    ]
+
+
+def test_coverage_counts_cells_with_a_score():
+    # 4 cells, 3 with a score: 75 %
+    assert outcome("cells_have_scores", raw(generations=cells("ok", "ok", "ok", "error"))) == (
+        False,
+        "3 of 4 cells have a score (75.0%); 90% are asked for.",
+    )
+
+
+def test_a_cell_that_was_never_run_counts_as_one_without_a_score():
+    # q1 of m1 is missing altogether
+    assert not outcome("cells_have_scores", raw(generations=cells("ok", "ok", "ok")))[0]
+
+
+def test_more_generations_of_a_cell_are_one_cell():
+    answers = cells("ok", "ok")
+    assert outcome("cells_have_scores", raw(generations=[*answers, answers[0] | {"generation_id": 1}]))[0]
+
+
+def test_judgments_alone_miss_no_score():
+    assert outcome("cells_have_scores", raw())[0]
+
+
+def test_names_that_look_alike_are_told():
+    models = [{"model_id": "lab/m-7b"}, {"model_id": "lab/m_7b", "look_alike_of": "lab/m-7b"}]
+    found, sentence = outcome("names_are_distinct", raw(models=models))
+    assert not found
+    assert sentence.startswith("1 names look like another: lab/m_7b like lab/m-7b;")
+    assert outcome("names_are_distinct", raw(models=models[:1]))[0]
