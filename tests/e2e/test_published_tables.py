@@ -12,6 +12,8 @@ from capeval_pipeline.storage.tables import TABLES
 from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, open_published
 from tests.e2e.conftest import call_capeval, write_benchmark
 
+pytestmark = pytest.mark.xdist_group("published")  # one workspace for all of them
+
 MODELS = ["alder", "birch", "cedar", "elm", "fir"]
 
 # What the contract names of the tables that SQL derives, typed by hand; those Python writes stand in test_tables.py.

@@ -24,7 +24,7 @@ FRONTIER = {"humaneval_agents": "bracket_only"}
 ANSWERED = {"strengths", "clusters", "identification", "frontier", "coverage", "costs"}
 
 
-@pytest.fixture(scope="module", params=sorted(SKIPPED))
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SKIPPED])
 def benchmark_run(request, shared: Path, tmp_path_factory: pytest.TempPathFactory):
     """(name, its folder, connection to what the command published)."""
     folder = shared / "data" / request.param
