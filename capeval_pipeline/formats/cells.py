@@ -199,12 +199,6 @@ def as_generations(array: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.nd
     return np.where(numbers < 0, 0, numbers), numbers < 0
 
 
-def as_flags(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Column as true and false; other words are NULL."""
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    return mapped(as_keys(array), lambda text: words.get(text.strip().lower()), pa.bool_())
-
-
 def latest_time(array: pa.Array | pa.ChunkedArray) -> datetime | None:
     """Latest point in time of a column of ISO 8601 texts or timestamps, UTC where no zone is given; else None."""
     values = pc.unique(plain(array))

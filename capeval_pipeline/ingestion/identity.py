@@ -53,11 +53,6 @@ def model_id_of(raw_name: str, settings: Mapping[str, Any], canonical_names: Map
     return f"{name}[{','.join(marks)}]" if marks else name
 
 
-def content_item_id(content_hash: str) -> str:
-    """Id of an item that is known by its content only."""
-    return f"h{content_hash[:HASH_DIGITS]}"
-
-
 def _folded(name: str) -> str:
     return re.sub(r"[/_\-\s]+", "", name.casefold())
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -88,13 +87,6 @@ class Part:
     def read(self, key: str) -> pd.DataFrame:
         """The same as a pandas frame."""
         return self.arrow(key).to_pandas()
-
-    @property
-    def cache_dir(self) -> Path:
-        """A folder for what can be computed again, shared by all benchmarks."""
-        folder = self.workspace.settings.cache
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
