@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from capeval_pipeline import reporting
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.index import render_index
@@ -216,7 +217,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_and_lines_stand_out_from_their_ground(theme):
-    css = (Path(queries.__file__).parent / "page.css").read_text(encoding="utf-8")
+    css = (Path(reporting.__file__).parent / "page.css").read_text(encoding="utf-8")
     light, dark = css.split("@media (prefers-color-scheme: dark)")[:2]
     colours = dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6})", light))
     if theme == "dark":

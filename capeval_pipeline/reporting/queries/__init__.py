@@ -1,0 +1,56 @@
+"""The SQL behind every figure and table of the report and the reading commands, one query each, by question."""
+
+from capeval_pipeline.reporting.queries.capabilities import CLUSTER_PROFILES, CLUSTERS, ECC_GAINS, ROUTING
+from capeval_pipeline.reporting.queries.frontier import (
+    BIAS_CURVE,
+    BUDGET_CHOICES,
+    FRONTIER_CURVES,
+    FRONTIER_HEADLINES,
+    FRONTIER_VERDICT,
+    ORACLE_ESTIMATES,
+    SINGLE_MODELS,
+)
+from capeval_pipeline.reporting.queries.identification import (
+    IDENTIFICATION_CURVES,
+    IDENTIFICATION_INTERVALS,
+    IDENTIFICATION_SUMMARY,
+)
+from capeval_pipeline.reporting.queries.overview import BENCHMARKS, DATA_VERSIONS, FIRST_SENTENCES, HEADER, VERDICTS
+from capeval_pipeline.reporting.queries.query import Answer, Query, Row, ask
+from capeval_pipeline.reporting.queries.records import COST_AUDIT, COVERAGE, FILES, ITEM_HEALTH, REJECTIONS
+from capeval_pipeline.reporting.queries.strengths import AGAINST_BEST, LEADERBOARD, RANK_CHANGES, WIN_RATES
+
+__all__ = [
+    "AGAINST_BEST",
+    "BENCHMARKS",
+    "BIAS_CURVE",
+    "BUDGET_CHOICES",
+    "CLUSTERS",
+    "CLUSTER_PROFILES",
+    "COST_AUDIT",
+    "COVERAGE",
+    "DATA_VERSIONS",
+    "ECC_GAINS",
+    "FILES",
+    "FIRST_SENTENCES",
+    "FRONTIER_CURVES",
+    "FRONTIER_HEADLINES",
+    "FRONTIER_VERDICT",
+    "HEADER",
+    "IDENTIFICATION_CURVES",
+    "IDENTIFICATION_INTERVALS",
+    "IDENTIFICATION_SUMMARY",
+    "ITEM_HEALTH",
+    "LEADERBOARD",
+    "ORACLE_ESTIMATES",
+    "RANK_CHANGES",
+    "REJECTIONS",
+    "ROUTING",
+    "SINGLE_MODELS",
+    "VERDICTS",
+    "WIN_RATES",
+    "Answer",
+    "Query",
+    "Row",
+    "ask",
+]
