@@ -117,11 +117,7 @@ def _replay_index(
         items = np.tile(draws.shared_order, (n_arms, 1))
     else:
         items = np.zeros_like(draws.own_orders) if is_active else draws.own_orders.copy()
-    is_pooled = policy.draws != "shared_order" or used is None
-    moments = used.held_out_moments if used is not None else None
-    held_out = np.zeros(3)
-    if moments is not None:
-        held_out[:] = [moments.covariance, moments.prediction_variance, moments.score_variance]
+    is_pooled, held_out = pooling_of(policy, used)
     states = new_states(scores, items, used, is_active=is_active)
     total = min(int(budgets[-1]), n_arms * n_items)
     trace_arms = np.zeros(total if has_trace else 0, dtype=np.int32)
@@ -149,6 +145,18 @@ def _replay_index(
     return Replay(recommended, total, trace_arms, trace if has_trace else trace[:0], np.zeros(0, dtype=np.int64))
 
 
+def pooling_of(policy: Policy, predictor: Predictor | None) -> tuple[bool, FloatArray]:
+    """Whether control weights are shrunk to those of all arms, and the moments of held-out models where they are not.
+
+    With a shared order pooling would look at other arms' answers to the same items.
+    """
+    held_out = np.zeros(3)
+    if predictor is not None:
+        moments = predictor.held_out_moments
+        held_out[:] = [moments.covariance, moments.prediction_variance, moments.score_variance]
+    return policy.draws != "shared_order" or predictor is None, held_out
+
+
 @njit(nogil=True, cache=True)
 def _run_index_policy(
     states: ArmStates,
@@ -174,7 +182,7 @@ def _run_index_policy(
     index = np.full(n_arms, math.inf)
     pulls, next_budget, arm = 0, 0, -1
     while pulls < total:
-        arm = _next_in_turn(states, arm) if is_round_robin else int(np.argmax(index))
+        arm = next_in_turn(states, arm) if is_round_robin else int(np.argmax(index))
         open_batch(states, arm, l2, pseudo_pairs, is_pooled, held_out, is_active)
         for _ in range(min(batch, n_items - states.counts[arm], total - pulls)):
             count = states.counts[arm]
@@ -190,13 +198,13 @@ def _run_index_policy(
             if next_budget < budgets.shape[0] and pulls == budgets[next_budget]:
                 recommended[next_budget] = recommend(states, estimate)
                 next_budget += 1
-        index[arm] = _index_of(states, arm, estimate, bonus, exploration, pseudo_pairs, is_pooled, held_out)
+        index[arm] = index_of(states, arm, estimate, bonus, exploration, pseudo_pairs, is_pooled, held_out)
     for rest in range(next_budget, budgets.shape[0]):
         recommended[rest] = recommend(states, estimate)
 
 
 @njit(nogil=True, cache=True)
-def _next_in_turn(states: ArmStates, last: int) -> int:
+def next_in_turn(states: ArmStates, last: int) -> int:
     n_arms, n_items = states.scores.shape
     arm = (last + 1) % n_arms
     while states.counts[arm] == n_items:
@@ -205,7 +213,7 @@ def _next_in_turn(states: ArmStates, last: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _index_of(
+def index_of(
     states: ArmStates,
     arm: int,
     estimate: int,
@@ -300,28 +308,28 @@ def _replay_race(
                 answered[arm] += 1
                 pulls += 1
                 if next_budget < budgets.shape[0] and pulls == budgets[next_budget]:
-                    recommended[next_budget] = _leader(sums, answered, survivors)
+                    recommended[next_budget] = leader_of(sums, answered, survivors)
                     next_budget += 1
         depth = following
-        leader = _leader(sums, answered, survivors)
+        leader = leader_of(sums, answered, survivors)
         for rival in range(n_arms):
             if rival == leader or not survivors[rival]:
                 continue
             if depth == n_items:
                 is_dropped = sums[rival] < sums[leader] - 1e-9
             else:
-                _follow_pair(scores[leader], scores[rival], order, depth, log_e[leader, rival], pair[leader, rival])
+                follow_pair(scores[leader], scores[rival], order, depth, log_e[leader, rival], pair[leader, rival])
                 is_dropped = pair[leader, rival, 3] >= threshold
             if is_dropped:
                 survivors[rival] = False
                 n_left -= 1
     for rest in range(next_budget, budgets.shape[0]):
-        recommended[rest] = _leader(sums, answered, survivors)
+        recommended[rest] = leader_of(sums, answered, survivors)
     return pulls, True
 
 
 @njit(nogil=True, cache=True)
-def _leader(sums: FloatArray, answered: IntArray, survivors: np.ndarray) -> int:
+def leader_of(sums: FloatArray, answered: IntArray, survivors: np.ndarray) -> int:
     best, best_mean = -1, -math.inf
     for arm in range(sums.shape[0]):
         if survivors[arm] and answered[arm] > 0 and sums[arm] / answered[arm] > best_mean:
@@ -330,7 +338,7 @@ def _leader(sums: FloatArray, answered: IntArray, survivors: np.ndarray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _follow_pair(
+def follow_pair(
     leader: FloatArray, rival: FloatArray, order: OrderArray, depth: int, log_e: FloatArray, pair: FloatArray
 ) -> None:
     """Bring the e-value of 'leader <= rival' up to `depth` common answers."""
