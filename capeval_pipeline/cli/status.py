@@ -31,6 +31,7 @@ def status(
     with driver.workspace_instance(call.workspace) as instance:
         known = sorted(instance.get_dynamic_partitions(BENCHMARKS.name or ""))
         plans = driver.plans(call.workspace, instance, build_graph(), known, Request())
+        has_read = call.workspace.benchmarks()  # a name under which files were only refused is no benchmark
         last = instance.get_run_records(limit=1)
     sizes = _sizes(call) if call.settings.database.exists() else {}
     entries: list[dict[str, Any]] = [
@@ -40,6 +41,7 @@ def status(
             "stale": [{"step": entry.step.name, "because": entry.reason} for entry in plan.ran],
         }
         for plan in plans
+        if plan.benchmark_id in has_read or plan.ran
     ]
     last_run: dict[str, Any] | None = None
     if last:

@@ -70,6 +70,9 @@ def _totals(path: Path) -> FileRefused | None:
 
 def unknown_format(path: Path) -> FileRefused:
     """Refusal that shows the first keys, columns or bytes of a file and names the three nearest formats."""
+    if path.is_dir():
+        found, advice = "is a folder whose files are no whole of a known format", "Give the files in it one by one."
+        return refusal(path, "unknown_format", found, "items, results and pairs, or a HELM run", advice)
     suffix = path.suffix.lower()
     head = head_of(path)
     if (fault := _damaged_text(path, head)) is not None:
@@ -123,8 +126,6 @@ def nearest_formats(keys: set[str]) -> list[str]:
 
 def _seen(path: Path) -> tuple[str, set[str]]:
     """What is in a file, in words, and the keys or columns in it."""
-    if path.is_dir():
-        return "files that do not belong together", set()
     head = head_of(path)
     if head.start.startswith(b"PK\x03\x04"):
         return "a zip archive", set()

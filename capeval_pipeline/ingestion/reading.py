@@ -22,13 +22,14 @@ from capeval_pipeline.formats.common import (
     FileRefused,
     check_counts,
     fingerprint,
+    message,
     one_line,
     packed_sha256,
     refusal,
     shown,
 )
 from capeval_pipeline.formats.mapping_file import load_mapping
-from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, ReadOptions
+from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, Note, ReadOptions, rejection_rows
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Unit
 from capeval_pipeline.ingestion.parts import Part
@@ -40,6 +41,7 @@ READING_VERSION = "1"
 
 BENCHMARK_CHARACTERS = 200
 """Longest id of a benchmark, version and all."""
+USABLE_NAME = f"printable text up to {BENCHMARK_CHARACTERS} characters, no outer blanks, no `...`"
 
 
 @dataclass(frozen=True)
@@ -285,8 +287,7 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
         n_read = 0
         for chunk in reading.chunks:
             n_read += chunk.n_read
-            for benchmark_id, share in shares(chunk, name, version, is_fixed=is_fixed):
-                _check_name(unit, benchmark_id)
+            for benchmark_id, share in shares(unit.path.name, chunk, name, version, is_fixed=is_fixed):
                 if benchmark_id not in parts:
                     where = folder / f"part{len(parts)}"
                     canonical_names = unit.declared.canonical_names
@@ -316,15 +317,15 @@ def is_usable_name(benchmark_id: str) -> bool:
 
 def _check_name(unit: Unit, benchmark_id: str) -> None:
     if not is_usable_name(benchmark_id):
-        expected = f"printable text up to {BENCHMARK_CHARACTERS} characters, no outer blanks, no `...`"
         found = f"its benchmark would be called {shown(benchmark_id)}"
-        raise refusal(unit.path, "config_invalid", found, expected, "Give --benchmark, or name in benchmark.yml.")
+        raise refusal(unit.path, "config_invalid", found, USABLE_NAME, "Give --benchmark, or name in benchmark.yml.")
 
 
-def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> Iterator[tuple[str, Chunk]]:
+def shares(file: str, chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> Iterator[tuple[str, Chunk]]:
     """The chunk cut by the benchmark its rows name; rows that name none belong to the file's own benchmark.
 
-    is_fixed : the benchmark was asked for or declared, so what rows say does not count.
+    is_fixed : the benchmark was asked for or declared, so what rows say does not count. A row whose benchmark could not
+    be called so is refused, and its refusal stands in the file's own benchmark.
     """
     tables = {field: getattr(chunk, field) for field in ("items", "generations", "judgments", "metric_values")}
     own = benchmark_id_of(name, version)
@@ -344,6 +345,7 @@ def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> I
             versions = pc.fill_null(versions, version)
         joined = pc.binary_join_element_wise(names, versions.fill_null(""), "@")
         ids[field_] = pc.if_else(versions.is_valid(), joined, names)
+    chunk, tables, ids = _without_unusable(file, chunk, tables, ids, own)
     everything = sorted({value for column in ids.values() for value in pc.unique(column).to_pylist()} | {own})
     for benchmark_id in everything:
         cut = {field_: table.filter(pc.equal(ids[field_], benchmark_id)) for field_, table in tables.items()}
@@ -353,6 +355,34 @@ def shares(chunk: Chunk, name: str, version: str | None, *, is_fixed: bool) -> I
         rejections = chunk.rejections.filter(mine)
         if rejections.num_rows or any(table.num_rows for table in cut.values()):
             yield benchmark_id, replace(chunk, **cut, rejections=rejections)
+
+
+def _without_unusable(
+    file: str, chunk: Chunk, tables: dict[str, pa.Table], ids: dict[str, pa.Array], own: str
+) -> tuple[Chunk, dict[str, pa.Table], dict[str, pa.Array]]:
+    """Chunk, tables and ids without the rows of benchmarks that cannot be called so; each of their records is refused
+    once, unless it was refused before."""
+    named = sorted({value for column in ids.values() for value in pc.unique(column).to_pylist()} - {own})
+    unusable = pa.array([value for value in named if not is_usable_name(value)], pa.string())
+    if not len(unusable):
+        return chunk, tables, ids
+    told = set(chunk.rejections.column("record").to_pylist())
+    notes: list[Note] = []
+    kept, kept_ids = {}, {}
+    for field_, table in tables.items():
+        is_bad = pc.is_in(ids[field_], value_set=unusable)
+        if field_ != "items":
+            bad = table.filter(is_bad).select(["record", "place"]).to_pylist()
+            for row, benchmark_id in zip(bad, ids[field_].filter(is_bad).to_pylist(), strict=True):
+                if row["record"] not in told:
+                    told.add(row["record"])
+                    where = chunk.place_format.format(row["place"])
+                    text = message(file, where, f"benchmark is {shown(benchmark_id)}", USABLE_NAME)
+                    notes.append((row["record"], "rejected", where, "bad_row", text))
+        kept[field_] = table.filter(pc.invert(is_bad))
+        kept_ids[field_] = ids[field_].filter(pc.invert(is_bad))
+    rejections = pa.concat_tables([chunk.rejections, rejection_rows(notes).cast(chunk.rejections.schema)])
+    return replace(chunk, rejections=rejections), kept, kept_ids
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:

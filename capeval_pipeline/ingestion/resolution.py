@@ -46,9 +46,11 @@ def resolve(readings: Readings, limits: ComputeLimits | None = None) -> dict[str
         _renumber_generations(connection, facts)
         _judge_cells(connection, facts)
         register_prices(connection, facts)
+        items = _items(connection)
         tables = {
-            "raw.benchmarks": _benchmarks(files, facts),
-            "raw.items": _items(connection),
+            # a name under which nothing could be read makes no benchmark; its refusals are told all the same
+            "raw.benchmarks": _benchmarks(files if items.num_rows else [], facts),
+            "raw.items": items,
             "raw.models": model_rows(connection),
             "raw.generations": _generations(connection),
             "raw.judgments": _judgments(connection),

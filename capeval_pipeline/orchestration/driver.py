@@ -127,8 +127,13 @@ def plans(
     records = latest_records(instance, sorted(keys), benchmarks)
     facts = workspace.benchmarks()
     steps = _steps_for(graph, request)
+    always = {key for step in graph.steps if step.always_runs for key in step.outputs}
+    computed = {benchmark_id for key, benchmark_id in records if key not in always}
+    # where no file could be read there is nothing to compute; where files were taken out, what was made must follow
     return [
         BenchmarkRun(name, stale_steps(steps, name, records, workspace, facts.get(name), request))
+        if name in facts or name in computed
+        else BenchmarkRun(name, [])
         for name in benchmarks
     ]
 

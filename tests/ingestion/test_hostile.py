@@ -194,18 +194,38 @@ def test_a_time_of_change_beyond_all_calendars_is_unknown(tmp_path, workspace):
     assert fates(workspace.ingest([path])) == {"a.csv": "read"}
 
 
-def test_a_benchmark_name_that_cannot_be_one_refuses_the_file_and_is_listed_under_one_that_can(tmp_path, workspace):
-    header = "item_id,model,score,benchmark\n"
-    write(tmp_path / "runs" / "a.csv", header + "q1,elm,1,a...b\n")
-    write(tmp_path / "runs" / "b.csv", header + f"q1,elm,1,{'x' * 300}\n")
-    write(tmp_path / "runs" / "c.csv", header + "q1,elm,1, arc \nq2,elm,1,  \n")
-    assert fates(workspace.ingest([tmp_path / "runs"])) == {
-        "a.csv": "config_invalid", "b.csv": "config_invalid", "c.csv": "read",
-    }  # fmt: skip
+def test_a_row_whose_benchmark_cannot_be_called_so_is_refused_alone(tmp_path, workspace):
+    header = "item_id,model,score,benchmark,metric\n"
+    rows = f"q1,elm,1,a...b,acc\nq1,elm,1, arc ,acc\nq2,elm,1,  ,acc\nq3,elm,0,{'x' * 300},acc\nq4,elm,9,a...b,acc\n"
+    write(tmp_path / "runs" / "a.csv", header + rows)
+    batch = workspace.ingest([tmp_path / "runs"])
+    report = batch.reports[0]
+    assert (report.status, report.n_read, report.n_kept, report.n_rejected) == ("read", 5, 2, 3)
+    assert sorted((remark.reason, remark.location) for remark in report.rejections) == [
+        ("bad_row", "line 2"), ("bad_row", "line 5"), ("score_out_of_range", "line 6"),
+    ]  # fmt: skip
+    assert "benchmark is 'a...b'; expected printable text" in report.rejections[0].message
     assert sorted(workspace.raw) == ["arc", "runs"]
+    assert {row["item_id"] for row in workspace.rows("raw.generations")} == {"q1", "q2"}
+
+
+def test_a_file_whose_own_benchmark_cannot_be_called_so_is_listed_under_a_name_that_can(tmp_path, workspace):
     write(tmp_path / "a...b" / "d.csv", GOOD)
     assert fates(workspace.ingest([tmp_path / "a...b"])) == {"d.csv": "config_invalid"}
-    assert sorted(workspace.raw) == ["arc", "a…b", "runs"]
+    assert sorted(workspace.raw) == ["a…b"]
+
+
+def test_a_name_under_which_nothing_could_be_read_makes_no_benchmark(tmp_path, workspace):
+    write(tmp_path / "runs" / "empty.csv", "")
+    write(tmp_path / "mix" / "a.csv", "item_id,model,score,benchmark\nq1,elm,1,arc\n,elm,1,\n")
+    workspace.ingest([tmp_path / "runs", tmp_path / "mix"])
+    assert [row["benchmark_id"] for row in workspace.rows("raw.benchmarks")] == ["arc"]
+    told = {(row["benchmark_id"], row["reason"]) for row in workspace.rows("raw.rejections")}
+    assert told == {("runs", "empty_file"), ("mix", "key_missing")}
+    assert {row["benchmark_id"] for row in workspace.rows("raw.files")} == {"arc", "mix", "runs"}
+    write(tmp_path / "runs" / "empty.csv", GOOD)
+    workspace.ingest([tmp_path / "runs"])
+    assert sorted(row["benchmark_id"] for row in workspace.rows("raw.benchmarks")) == ["arc", "runs"]
 
 
 def test_the_workspace_as_a_path_means_what_people_put_there_and_not_its_own_tables(tmp_path, workspace):

@@ -280,6 +280,8 @@ final as (
         is_skipped,
         not is_skipped as is_computed
     from said
+    -- a name under which files were only refused is no benchmark
+    where benchmark_id in (select benchmarks.benchmark_id from benchmarks)
     union all
     select
         benchmark_id,

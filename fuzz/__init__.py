@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of everything that reads what people bring; run by hand, `make fuzz`."""
