@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,18 +75,14 @@ def ingest(
     request = Request(
         benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text, mapping=mapping
     )
-    folder = settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
-    try:
-        with progress(not as_json) as say:
-            say("reading files")
-            if forget:
-                batch = batches.forget(paths, place, _ledger(call))
-            else:
-                batch = batches.read_batch(paths, request, place, _ledger(call), folder)
-            raw = _resolved(call, batch) if dry_run else _committed(call, batch, folder, say)
-            batch.complete(raw)
-    finally:
-        batches.clear(folder)
+    with progress(not as_json) as say, _staging_folder(call, is_dry=dry_run) as folder:
+        say("reading files")
+        if forget:
+            batch = batches.forget(paths, place, _ledger(call))
+        else:
+            batch = batches.read_batch(paths, request, place, _ledger(call), folder)
+        raw = _resolved(call, batch, folder) if dry_run else _committed(call, batch, folder, say)
+        batch.complete(raw)
     _print(batch, as_json=as_json)
     if not as_json and dry_run:
         typer.echo("nothing is written: --dry-run")
@@ -93,6 +92,22 @@ def ingest(
         typer.echo(f"capeval: --strict: {counted(batch.n_rejected, 'record')} rejected", err=True)
     if batch.has_refusals or (strict and batch.n_rejected):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _staging_folder(call: Invocation, *, is_dry: bool) -> Iterator[Path]:
+    """A folder for temporary readings, gone afterwards; of a dry run not in the workspace, which may not even exist."""
+    if is_dry:
+        with tempfile.TemporaryDirectory(prefix="capeval-dry-run-") as name:
+            yield Path(name)
+        return
+    from capeval_pipeline.ingestion.batch import clear
+
+    folder = call.settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
+    try:
+        yield folder
+    finally:
+        clear(folder)
 
 
 def _check_name(option: str, given: str | None) -> None:
@@ -111,19 +126,20 @@ def _ledger(call: Invocation) -> "list[LedgerRow]":
     return ledger_of(lake.read("readings.files"), lake.read("raw.files"))
 
 
-def _resolved(call: Invocation, batch: "Batch") -> "dict[str, dict[str, pa.Table]]":
-    """Raw tables as they would be; nothing is written."""
+def _resolved(call: Invocation, batch: "Batch", folder: Path) -> "dict[str, dict[str, pa.Table]]":
+    """Raw tables as they would be; nothing is written but temporary files in `folder`."""
     from capeval_pipeline.ingestion.batch import no_readings
     from capeval_pipeline.ingestion.resolution import resolve
 
     lake = call.workspace.lake
     raw = {}
+    limits = replace(call.workspace.limits(n_threads=2), spill_folder=folder / "spill")
     for benchmark_id, change in sorted(batch.changes.items()):
         readings = no_readings()
         for name in READING_NAMES:
             if lake.has_table(f"readings.{name}"):
                 readings[name] = lake.read(f"readings.{name}", benchmark_id)
-        raw[benchmark_id] = resolve(change.applied_to(readings), call.workspace.limits(n_threads=2))
+        raw[benchmark_id] = resolve(change.applied_to(readings), limits)
     return raw
 
 

@@ -29,6 +29,11 @@ def ingest(tmp_path, monkeypatch, capsys):
     return call
 
 
+def contents(folder: Path) -> dict[str, int]:
+    """Every file and folder below, with the time of its last change; a folder's says whether something came or went."""
+    return {path.relative_to(folder).as_posix(): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
 def lake_of(tmp_path: Path) -> Lake:
     return Lake(load_settings(tmp_path / "ws").lake_root)
 
@@ -100,9 +105,15 @@ def test_a_dry_run_says_the_same_and_writes_nothing(ingest, tmp_path):
     assert code == 0
     assert (entry["n_read"], entry["n_kept"], entry["n_rejected"]) == (3, 2, 1)
     assert entry["rejections"][0]["reason"] == "score_out_of_range"
-    assert not lake_of(tmp_path).has_table("raw.files")
     assert ingest(path, "--dry-run", "--strict")[0] == 1
-    assert not any((tmp_path / "ws" / "tmp").iterdir())
+    assert not (tmp_path / "ws").exists()
+    assert ingest(path)[0] == 0
+    before = contents(tmp_path / "ws")
+    write(tmp_path / "runs" / "b.csv", GOOD.replace("elm", "oak"))
+    code, out, _ = ingest(tmp_path / "runs", "--dry-run", "--json")
+    assert (code, [entry["status"] for entry in json.loads(out)]) == (0, ["unchanged", "read"])
+    assert ingest("--forget", path, "--dry-run")[0] == 0
+    assert contents(tmp_path / "ws") == before
 
 
 @pytest.mark.parametrize(
