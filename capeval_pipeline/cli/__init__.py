@@ -20,6 +20,7 @@ from capeval_pipeline.cli.run import run
 from capeval_pipeline.cli.sql import sql
 from capeval_pipeline.cli.status import status
 from capeval_pipeline.cli.up import up
+from capeval_pipeline.cli.verify import verify
 from capeval_pipeline.errors import CapevalError
 
 WRONG_USE: Any = typer.BadParameter.__mro__[2]
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "sql": sql,
     "report": report,
     "up": up,
+    "verify": verify,
     "doctor": doctor,
 }
 

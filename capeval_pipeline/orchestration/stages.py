@@ -32,6 +32,7 @@ from capeval_pipeline.orchestration.records import (
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.conformity import conform, empty
+from capeval_pipeline.storage.lake import content_version
 from capeval_pipeline.storage.tables import TABLES, Column
 
 OWNERS = ["team:capeval"]
@@ -304,6 +305,20 @@ def _outcome(step: StageAsset, part: Part, settings: BaseModel | None) -> StageR
         )
 
 
+def recomputed(step: StageAsset, part: Part, settings: BaseModel | None) -> dict[str, str]:
+    """Table → data version that making the step's outputs now would give; nothing is written."""
+    outcome = _outcome(step, part, settings)
+    return {
+        key: content_version(_conformed(step, key, outcome, part.benchmark_id), without=clock_columns(key))
+        for key in step.outputs
+    }
+
+
+def clock_columns(key: str) -> Sequence[str]:
+    """Columns of a table that tell when, not what: they do not count in its data version."""
+    return TABLES[key].clock_columns if key in TABLES else ()
+
+
 def write_outputs(
     workspace: Workspace,
     benchmark_id: str,
@@ -325,8 +340,7 @@ def write_outputs(
     sentences = [verdict.sentence for verdict in outcome.verdicts]
     for key in step.outputs:
         table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
-        clock = TABLES[key].clock_columns if key in TABLES else ()
-        written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock)
+        written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
         checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}
         checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
         made = replace(
