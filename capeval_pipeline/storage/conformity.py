@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.errors import TableContractError
+from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted
+from capeval_pipeline.storage.stored_rows import StoredRows, find_repeated
 from capeval_pipeline.storage.tables.contract import Table
 
 
@@ -37,6 +39,29 @@ def conform(table: Table, frame: pd.DataFrame | pa.Table, benchmark_id: str | No
             raise TableContractError(f"{table.key}: {n_missing} rows have no {column.name}; expected one in every row")
     check_grain(table.key, conformed, table.grain)
     return sort_by_grain(conformed, table.grain)
+
+
+def conform_stored(table: Table, rows: StoredRows) -> StoredRows:
+    """The same rows, if they are what the contract describes; whoever wrote them has sorted them.
+
+    Raises TableContractError as `conform` does. Keys are compared by hashes in runs, so nothing large is held.
+    """
+    expected = pa.schema([pa.field(column.name, column.type) for column in table.columns])
+    if not rows.schema.equals(expected):
+        raise TableContractError(f"{table.key}: has columns {rows.schema.names}; expected {expected.names} in order")
+    relation = rows.relation()
+    required = [column.name for column in table.columns if not column.nullable]
+    with memory_connection(ComputeLimits("300MB", 2)) as connection:
+        counts = ", ".join(f"count(*) - count({quoted(name)})" for name in required)
+        found = connection.execute(f"select {counts} from {relation}").fetchall()[0] if required else ()
+        for name, n_missing in zip(required, found, strict=True):
+            if n_missing:
+                raise TableContractError(f"{table.key}: {n_missing} rows have no {name}; expected one in every row")
+        if table.grain and find_repeated(connection, relation, [quoted(name) for name in table.grain], "repeated"):
+            first = dict(zip(table.grain, connection.execute("from repeated limit 1").fetchall()[0], strict=True))
+            named = ", ".join(f"{name}={value!r}" for name, value in first.items())
+            raise TableContractError(f"{table.key}: several rows for {named}; expected 1")
+    return rows
 
 
 def check_grain(key: str, table: pa.Table, grain: Sequence[str]) -> None:

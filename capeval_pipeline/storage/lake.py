@@ -5,20 +5,27 @@ in tables.py, who may write it in the assets.
 """
 
 import hashlib
+import json
 import re
+import shutil
 import time
 import unicodedata
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 
 from capeval_pipeline.errors import LakeError
-from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, text_literal
+from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
+from capeval_pipeline.storage.stored_rows import StoredRows
 
 PARTITION_COLUMN = "benchmark_key"
 """Never part of a table's contract: Delta keeps it in the folder name, outside the Parquet files."""
@@ -54,20 +61,43 @@ def benchmark_key(benchmark_id: str) -> str:
     return f"{slug}-{hashlib.sha256(benchmark_id.encode()).hexdigest()[:10]}"
 
 
-def content_version(table: pa.Table, *, without: Sequence[str] = ()) -> str:
+def content_version(table: pa.Table | StoredRows, *, without: Sequence[str] = ()) -> str:
     """Hash of a table's rows in any order, their number, and its schema; the columns in `without` do not count.
 
-    The sum of 60 bits of each row's MD5: adding is order-free, so files and rows may come in any order.
+    The sum of 60 bits of each row's MD5: adding is order-free, so files and rows may come in any order. A column with
+    one value in all rows (an unknown, the benchmark, the file) is hashed once and not once a row.
     """
-    counted = table.drop_columns([name for name in without if name in table.column_names])
-    schema = ",".join(f"{field.name}:{_type_name(field.type)}" for field in counted.schema)
+    fields = [field for field in table.schema if field.name not in without]
+    schema = ",".join(f"{field.name}:{_type_name(field.type)}" for field in fields)
     with memory_connection(ComputeLimits(n_threads=2)) as connection:
-        connection.register("counted", counted)
-        row = connection.execute(
-            "select count(*), coalesce(sum(('0x' || md5(to_json(counted)::varchar)[:15])::hugeint), 0) from counted"
-        ).fetchone()
-    assert row is not None
-    return hashlib.sha256(f"{schema}|{row[0]}|{row[1]}".encode()).hexdigest()[:24]
+        if isinstance(table, StoredRows):
+            relation = table.relation()
+        else:
+            connection.register("counted", table)
+            relation = "counted"
+        n_rows, constants, varying = _told_apart(connection, relation, [field.name for field in fields])
+        total = 0
+        if varying:
+            row = ", ".join(f"{text_literal(name)}: {quoted(name)}" for name in varying)
+            found = connection.execute(
+                f"select coalesce(sum((md5_number(to_json({{{row}}})::varchar) >> 68)::hugeint), 0) from {relation}"
+            ).fetchall()
+            total = int(found[0][0])
+    return hashlib.sha256(f"{schema}|{n_rows}|{constants}|{total}".encode()).hexdigest()[:24]
+
+
+def _told_apart(
+    connection: duckdb.DuckDBPyConnection, relation: str, names: Sequence[str]
+) -> tuple[int, str, list[str]]:
+    """Number of rows, the columns with one value in all rows with it (JSON), and the other columns."""
+    columns = [
+        f"case when count({name}) = 0 then to_json(null) when count({name}) = count(*) and min({name}) = max({name}) "
+        f"then to_json(min({name})) end::varchar"
+        for name in map(quoted, names)
+    ]
+    row = connection.execute(f"select {', '.join(['count(*)', *columns])} from {relation}").fetchall()[0]
+    constants = {name: value for name, value in zip(names, row[1:], strict=True) if value is not None}
+    return int(row[0]), json.dumps(constants), [name for name in names if name not in constants]
 
 
 class Lake:
@@ -98,30 +128,147 @@ class Lake:
         return self._open(key) is not None
 
     def write(
-        self, key: str, benchmark_id: str | None, table: pa.Table, *, clock_columns: Sequence[str] = ()
+        self, key: str, benchmark_id: str | None, table: pa.Table | StoredRows, *, clock_columns: Sequence[str] = ()
     ) -> PartVersion:
         """Replace a benchmark's part (or, with None, the whole of an unpartitioned table) in one commit.
 
-        Columns the table did not have are added, other parts keep theirs. Raises LakeError when the disk or the
-        object store refuses, or when other writers won WRITE_ATTEMPTS times running.
+        Columns the table did not have are added, other parts keep theirs. Files of stored rows are taken over, those
+        that lie in the part already stay. Raises LakeError when the disk or the object store refuses, or when other
+        writers won WRITE_ATTEMPTS times running.
         """
+        if isinstance(table, StoredRows):
+            assert benchmark_id is not None, "rows in files are those of a benchmark"
+            return self.write_parts(key, {benchmark_id: table}, clock_columns=clock_columns)[benchmark_id]
         part = UNPARTITIONED if benchmark_id is None else benchmark_key(benchmark_id)
         version = content_version(table, without=clock_columns)
         keyed = table.append_column(PARTITION_COLUMN, pa.array([part] * table.num_rows, pa.string()))
+        delta_version = self._retried(key, repr(benchmark_id), lambda: self._commit(key, part, keyed, version))
+        return PartVersion(version, delta_version, table.num_rows)
+
+    def write_parts(
+        self, key: str, parts: Mapping[str, pa.Table | StoredRows], *, clock_columns: Sequence[str] = ()
+    ) -> dict[str, PartVersion]:
+        """Replace the parts of any number of benchmarks in one commit; raises as `write` does.
+
+        Nothing of them is held: files of stored rows become the lake's by their names. In an object store, and where
+        a table gets new columns, every part is a commit of its own.
+        """
+        rows = dict(parts)
+        versions = {name: content_version(part, without=clock_columns) for name, part in rows.items()}
+        n_rows = {name: part.num_rows for name, part in rows.items()}
+        if not rows:
+            return {}
+        schema = pa.unify_schemas([part.schema for part in rows.values()])
+        if not self._is_local or not self._has_columns(key, schema):
+            written = {}
+            for name, part in rows.items():
+                whole = part.table() if isinstance(part, StoredRows) else part
+                written[name] = self.write(key, name, whole, clock_columns=clock_columns)
+            return written
+        with_key = schema.append(pa.field(PARTITION_COLUMN, pa.string()))
+        added = {name: self._take_over(key, name, part) for name, part in rows.items()}
+        named = ", ".join(repr(name) for name in list(rows)[:3])
+        properties = CommitProperties(
+            custom_metadata={
+                "capeval_part": ",".join(map(benchmark_key, rows)),
+                "capeval_data_version": ",".join(versions.values()),
+            }
+        )
+        delta_version = self._retried(key, named, lambda: self._exchange(key, with_key, rows, added, properties))
+        return {name: PartVersion(versions[name], delta_version, n_rows[name]) for name in rows}
+
+    def _retried(self, key: str, named: str, commit: Callable[[], int]) -> int:
+        """What a commit gives back, tried again while other writers win. Raises LakeError."""
         for attempt in range(WRITE_ATTEMPTS):
             try:
-                delta_version = self._commit(key, part, keyed, version)
+                return commit()
             except CommitFailedError:
                 time.sleep(0.05 * 2**attempt)
                 continue
             except (DeltaError, OSError) as error:
                 raise LakeError(
-                    f"{key}: writing benchmark {benchmark_id!r} failed, nothing was changed: {_first_line(error)}"
+                    f"{key}: writing benchmark {named} failed, nothing was changed: {_first_line(error)}"
                 ) from error
-            return PartVersion(version, delta_version, table.num_rows)
-        raise LakeError(
-            f"{key}: {WRITE_ATTEMPTS} writes of benchmark {benchmark_id!r} lost against another run; run again"
-        )
+        raise LakeError(f"{key}: {WRITE_ATTEMPTS} writes of benchmark {named} lost against another run; run again")
+
+    def _has_columns(self, key: str, schema: pa.Schema) -> bool:
+        """Whether a table, made now if it was not there, has all columns of a schema."""
+        opened = self._open(key)
+        if opened is None:
+            opened = DeltaTable.create(
+                self.uri(key),
+                schema.append(pa.field(PARTITION_COLUMN, pa.string())),
+                mode="ignore",
+                partition_by=[PARTITION_COLUMN],
+                configuration=self._configuration(),
+            )
+        return set(schema.names) <= {field.name for field in opened.schema().fields}
+
+    def _take_over(self, key: str, benchmark_id: str, part: pa.Table | StoredRows) -> list[Path]:
+        """Files of a part under the names they have in the lake; what lies elsewhere is moved there."""
+        folder = Path(self.uri(key)) / f"{PARTITION_COLUMN}={benchmark_key(benchmark_id)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            if isinstance(part, pa.Table):
+                path = folder / _file_name()
+                if part.num_rows:
+                    pq.write_table(part, path, compression="zstd", compression_level=1)
+                return [path] if part.num_rows else []
+            paths = []
+            for source in map(Path, part.paths):
+                path = source if source.parent == folder else folder / _file_name()
+                if path != source:
+                    shutil.move(source, path)
+                paths.append(path)
+        except OSError as error:
+            raise LakeError(
+                f"{key}: writing benchmark {benchmark_id!r} failed, nothing was changed: {_first_line(error)}"
+            ) from error
+        return paths
+
+    def _exchange(
+        self,
+        key: str,
+        schema: pa.Schema,
+        parts: Mapping[str, pa.Table | StoredRows],
+        files: Mapping[str, Sequence[Path]],
+        properties: CommitProperties,
+    ) -> int:
+        """Commit that the parts consist of these files and of no others."""
+        opened = DeltaTable(self.uri(key))
+        actions: list[AddAction | RemoveAction] = []
+        for benchmark_id in parts:
+            part = benchmark_key(benchmark_id)
+            present = set(self._paths(opened, benchmark_id))
+            wanted = {str(path) for path in files[benchmark_id]}
+            for path in sorted(wanted - present):
+                status = Path(path).stat()
+                actions.append(
+                    AddAction(
+                        path=quote(f"{PARTITION_COLUMN}={part}/{Path(path).name}", safe="/="),
+                        size=status.st_size,
+                        partition_values={PARTITION_COLUMN: part},
+                        modification_time=int(status.st_mtime * 1000),
+                        data_change=True,
+                        stats=json.dumps({"numRecords": pq.read_metadata(path).num_rows}),
+                    )
+                )
+            for path in sorted(present - wanted):
+                actions.append(
+                    RemoveAction(
+                        path=f"{PARTITION_COLUMN}={part}/{Path(path).name}",
+                        data_change=True,
+                        deletion_timestamp=int(time.time() * 1000),
+                        partition_values={PARTITION_COLUMN: part},
+                    )
+                )
+        if actions:
+            opened.create_write_transaction(actions, "append", schema, [PARTITION_COLUMN], commit_properties=properties)
+        return int(DeltaTable(self.uri(key)).version())
+
+    def stored(self, key: str, schema: pa.Schema, benchmark_id: str) -> StoredRows:
+        """A benchmark's part as rows in files, with the columns of `schema`; without files if it was never written."""
+        return StoredRows(schema, tuple(self.paths(key, benchmark_id)))
 
     def read(self, key: str, benchmark_id: str | None = None) -> pa.Table:
         """Rows of one benchmark's part, or of all parts with None; without files an empty table of the known schema.
@@ -190,6 +337,12 @@ class Lake:
         # Local ones come percent-encoded though they are no URLs: a blank in a folder's name would lead nowhere.
         return sorted(unquote(uri) for uri in uris) if self._is_local else sorted(uris)
 
+    def _configuration(self) -> dict[str, str | None]:
+        return {
+            "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+            "delta.logRetentionDuration": self._log_retention,
+        }
+
     def _commit(self, key: str, part: str, keyed: pa.Table, version: str) -> int:
         uri = self.uri(key)
         properties = CommitProperties(custom_metadata={"capeval_part": part, "capeval_data_version": version})
@@ -199,10 +352,7 @@ class Lake:
                 _streamed(keyed),
                 mode="append",
                 partition_by=[PARTITION_COLUMN],
-                configuration={
-                    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-                    "delta.logRetentionDuration": self._log_retention,
-                },
+                configuration=self._configuration(),
                 commit_properties=properties,
             )
         else:
@@ -216,6 +366,11 @@ class Lake:
                 commit_properties=properties,
             )
         return int(DeltaTable(uri).version())
+
+
+def _file_name() -> str:
+    """A name no other file has; later ones sort after earlier ones, and after those delta-rs names."""
+    return f"part-{time.time_ns():020d}-{uuid.uuid4()}.parquet"
 
 
 def _streamed(table: pa.Table) -> pa.RecordBatchReader:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from capeval_pipeline.errors import TableContractError
-from capeval_pipeline.storage.conformity import conform, empty
+from capeval_pipeline.storage.conformity import conform, conform_stored, empty
+from capeval_pipeline.storage.stored_rows import stored
 from capeval_pipeline.storage.tables.contract import Column, Table
 
 TABLE = Table(
@@ -70,3 +71,28 @@ def test_integers_are_not_silently_rounded():
 
 def test_an_empty_table_has_all_columns():
     assert empty(TABLE).column_names == ["benchmark_id", "model_id", "strength", "names"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({}, ""),
+        ({"model_id": ["a", "a"]}, "several rows for benchmark_id='arc', model_id='a'; expected 1"),
+        ({"model_id": ["a", None]}, "1 rows have no model_id"),
+    ],
+)
+def test_rows_in_files_go_through_the_same_gate(tmp_path, changes, complaint):
+    columns = {"benchmark_id": ["arc"] * 2, "model_id": ["a", "b"], "strength": [1.0, None], "names": [[], ["x"]]}
+    types = pa.schema([pa.field(column.name, column.type) for column in TABLE.columns])
+    rows = stored(pa.table(columns | changes, types), tmp_path / "rows.parquet")
+    if complaint:
+        with pytest.raises(TableContractError, match=complaint):
+            conform_stored(TABLE, rows)
+    else:
+        assert conform_stored(TABLE, rows) is rows
+
+
+def test_rows_in_files_of_other_columns_are_refused(tmp_path):
+    rows = stored(pa.table({"benchmark_id": ["arc"]}), tmp_path / "rows.parquet")
+    with pytest.raises(TableContractError, match="expected .*model_id"):
+        conform_stored(TABLE, rows)
