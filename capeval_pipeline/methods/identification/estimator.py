@@ -282,7 +282,7 @@ def absorb(
     states.items[arm, count] = item
     if is_active:
         _remember_shares(states, arm, prediction, residual, probability, m)
-        _remove_from_trees(states, arm, item, prediction)
+        remove_from_trees(states, arm, item, prediction)
     states.counts[arm] = count + 1
 
 
@@ -428,7 +428,7 @@ def _build_trees(states: ArmStates, arm: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _remove_from_trees(states: ArmStates, arm: int, item: int, prediction: float) -> None:
+def remove_from_trees(states: ArmStates, arm: int, item: int, prediction: float) -> None:
     n_items = states.scores.shape[1]
     spread = spread_of(prediction)
     states.spread_totals[arm] -= spread
