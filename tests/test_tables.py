@@ -26,7 +26,7 @@ PARTITIONED = {
         "item_id model_id generation_id",
         "item_id model_id generation_id status score cost_usd cost_source input_tokens output_tokens latency_s metric "
         "outcome is_cached cost_reported_usd cost_recomputed_usd judge_cost_usd cache_read_tokens cache_write_tokens "
-        "reasoning_tokens file_id",
+        "reasoning_tokens file_id price_date",
     ),
     "raw.judgments": (
         "item_id model_a_id model_b_id judge_id position draw",

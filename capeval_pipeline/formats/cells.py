@@ -210,6 +210,14 @@ def latest_time(array: pa.Array | pa.ChunkedArray) -> datetime | None:
     return max(times, default=None)
 
 
+def as_times(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Column as points in time (UTC, microseconds); what is none is NULL."""
+    type_ = pa.timestamp("us", "UTC")
+    if pa.types.is_timestamp(value_type(array)):
+        return plain(array).cast(type_, safe=False)  # without a zone it is taken for UTC
+    return mapped(array, as_time, type_)
+
+
 def as_time(value: Any) -> datetime | None:
     """A point in time from ISO 8601 text, seconds since 1970 or a datetime; None if it is none of these."""
     try:

@@ -325,6 +325,9 @@ class _LongRows:
             column = self.column(batch, name)
             if column is not None:
                 found[target] = cells.as_counts(column)
+        created = self.column(batch, "created_at")
+        if created is not None:
+            found["answered_at"] = cells.as_times(created)
         return found
 
     def _items(self, batch: Batch, keys: dict[str, pa.Array], placed: np.ndarray) -> pa.Table:

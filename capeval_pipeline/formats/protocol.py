@@ -129,6 +129,7 @@ GENERATION_ROWS = pa.schema(
         ("cache_read_tokens", pa.int64()),
         ("cache_write_tokens", pa.int64()),
         ("reasoning_tokens", pa.int64()),
+        ("answered_at", pa.timestamp("us", "UTC")),
     ]
 )
 METRIC_ROWS = pa.schema(

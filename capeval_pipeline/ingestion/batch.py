@@ -48,7 +48,7 @@ class Change:
         gone = pa.array(sorted({*new["files"].column("file_id").to_pylist(), *self.removals}), pa.string())
         changed = {}
         for name, table in readings.items():
-            kept = table.cast(_plain_schema(name)).filter(pc.invert(pc.is_in(table.column("file_id"), value_set=gone)))
+            kept = _in_contract(name, table).filter(pc.invert(pc.is_in(table.column("file_id"), value_set=gone)))
             changed[name] = pa.concat_tables([kept, new[name]])
         successors = {old: successor for old, successor in self.removals.items() if successor is not None}
         returned = set(new["files"].column("file_id").to_pylist())
@@ -60,6 +60,15 @@ class Change:
         ledger = pa.Table.from_pylist(replaced, _plain_schema("files"))
         changed["files"] = pa.concat_tables([changed["files"], ledger])
         return changed
+
+
+def _in_contract(name: str, table: pa.Table) -> pa.Table:
+    """Readings with the columns of today: one that was added since they were written is unknown (NULL)."""
+    schema = _plain_schema(name)
+    for field_ in schema:
+        if field_.name not in table.column_names:
+            table = table.append_column(field_, pa.nulls(table.num_rows, field_.type))
+    return table.select(schema.names).cast(schema)
 
 
 def _plain_schema(name: str) -> pa.Schema:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -230,9 +231,24 @@ def _price(path: Path, model: Any, entry: Any) -> dict[str, Any]:
             )
         value = entry[key]
         if name in ("from", "to"):
-            price[name] = str(value)
+            price |= _price_day(path, model, name, value)
         elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
             price[name] = float(value)
         elif value is not None:
             raise _invalid(path, f"{name} is {shown(value)}", "USD per million tokens, ≥ 0", key=model)
+    if price.get("from", "") > price.get("to", "9999-12-31"):
+        raise _invalid(path, f"from {price['from']} to {price['to']}", "a first and a last day in order", key=model)
     return price
+
+
+def _price_day(path: Path, model: Any, name: str, value: Any) -> dict[str, str]:
+    """First or last day of a price as YYYY-MM-DD; nothing for null."""
+    if value is None:
+        return {}
+    text = value.isoformat()[:10] if isinstance(value, date) else str(value).strip()
+    try:
+        if date.fromisoformat(text).isoformat() == text:
+            return {name: text}
+    except ValueError:
+        pass
+    raise _invalid(path, f"{name} is {shown(value)}", "a day such as 2026-01-31", key=model)

@@ -1,6 +1,7 @@
 """What an answer cost: as reported, as recomputed from tokens and prices, and what is odd about either."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -12,6 +13,10 @@ from capeval_pipeline.ingestion.identity import spelled
 MISMATCH = 0.01
 MIN_CONSTANT_ROWS = 5
 CLASSES = ("input", "output", "cache_read", "cache_write")
+UNKNOWN_DAY, FIRST_DAY, LAST_DAY = -1_000_000, -999_999, 10_000_000
+PRICED_ON = f"coalesce(date_diff('day', date '1970-01-01', ({{time}})::date), {UNKNOWN_DAY})::int"
+"""Day since 1970 of a point in time, UNKNOWN_DAY for NULL."""
+PRICE_JOIN = "prices.model_id = models.model_id and priced_on >= prices.first_day and priced_on <= prices.last_day"
 
 _PARTS = " + ".join(
     f"coalesce({name}_tokens, 0) * if(coalesce({name}_tokens, 0) = 0, 0, price_{name})" for name in CLASSES
@@ -28,35 +33,67 @@ COST_COLUMNS = f"""
         when cost_reported_usd > 0 or coalesce({_IS_FREE}, false) then 'reported'
         when {_RECOMPUTED} is not null then 'recomputed'
         else 'unknown'
-    end as cost_source"""
+    end as cost_source,
+    if({_RECOMPUTED} is null, null, price_date) as price_date"""
 """Columns over rows of answers joined with `prices`. A reported 0 or less is not taken for a price."""
 
 
 def register_prices(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> None:
-    """Table `prices`: one row a model of the benchmark, with the price of its id, else of one of its raw names.
+    """Table `prices`: for each model of the benchmark the price of its id, else of one of its raw names, a row for
+    every stretch of days on which it is the same, and one for answers of unknown date.
 
-    Prices are USD per million tokens. Of several dated prices the one without `to`, else the latest `from`, counts.
+    Prices are USD per million tokens. On a day on which several dated prices hold, the one that began last counts;
+    outside of all of them there is no price. Where no date is known the price that still holds counts, else the last.
     """
     declared = {spelled(name): entries for name, entries in facts["prices"].items()}
     names = connection.execute("select distinct model_id, raw_name from read_models order by all").fetchall()
     chosen: dict[str, Any] = {}
     for model_id, raw_name in names:
-        entries = declared.get(model_id) or declared.get(spelled(raw_name))
-        if entries and model_id not in chosen:
-            chosen[model_id] = max(entries, key=lambda entry: (entry.get("to") is None, entry.get("from") or ""))
+        chosen[model_id] = chosen.get(model_id) or declared.get(model_id) or declared.get(spelled(raw_name)) or []
     rows = []
-    for model_id in sorted({model_id for model_id, _ in names}):
-        price = chosen.get(model_id)
-        row: dict[str, Any] = {"model_id": model_id, "price_model": None if price is None else model_id}
-        row |= {f"price_{name}": None if price is None else price.get(name) for name in CLASSES}
-        rows.append({**row, "zero_is_real": facts["zero_cost"] == "real"})
+    for model_id, entries in sorted(chosen.items()):
+        for first, last, price in stretches(entries):
+            row = {"model_id": model_id, "first_day": first, "last_day": last}
+            row |= {"price_model": None if price is None else model_id}
+            row |= {"price_date": None if price is None else price.get("from")}
+            row |= {f"price_{name}": None if price is None else price.get(name) for name in CLASSES}
+            rows.append({**row, "zero_is_real": facts["zero_cost"] == "real"})
     schema = pa.schema(
-        [("model_id", pa.string()), ("price_model", pa.string())]
+        [("model_id", pa.string()), ("first_day", pa.int32()), ("last_day", pa.int32())]
+        + [("price_model", pa.string()), ("price_date", pa.string())]
         + [(f"price_{name}", pa.float64()) for name in CLASSES]
         + [("zero_is_real", pa.bool_())]
     )
     connection.register("prices_read", pa.Table.from_pylist(rows, schema))
     connection.execute("create table prices as select * from prices_read")
+
+
+def stretches(entries: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, Mapping[str, Any] | None]]:
+    """First day, last day (since 1970, both included) and price of every stretch of time; all days are covered.
+
+    entries : prices with optional `from` and `to`, the first and last day on which they hold.
+    """
+    spans = [
+        (_day(entry.get("from"), FIRST_DAY), _day(entry.get("to"), LAST_DAY), number)
+        for number, entry in enumerate(entries)
+    ]
+    starts = sorted(
+        {FIRST_DAY, *(first for first, _, _ in spans), *(last + 1 for _, last, _ in spans)} - {LAST_DAY + 1}
+    )
+    found: list[tuple[int, int, Mapping[str, Any] | None]] = []
+    for start, following in zip(starts, [*starts[1:], LAST_DAY + 1], strict=True):
+        holding = [span for span in spans if span[0] <= start <= span[1]]
+        price = entries[max(holding)[2]] if holding else None
+        if found and found[-1][2] is price:
+            found[-1] = (found[-1][0], following - 1, price)
+        else:
+            found.append((start, following - 1, price))
+    lasting = max(spans, key=lambda span: (span[1] == LAST_DAY, span[0]), default=None)
+    return [(UNKNOWN_DAY, UNKNOWN_DAY, None if lasting is None else entries[lasting[2]]), *found]
+
+
+def _day(written: str | None, missing: int) -> int:
+    return missing if written is None else (date.fromisoformat(written) - date(1970, 1, 1)).days
 
 
 def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -72,7 +109,7 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
         from answers
         inner join (select distinct model_code, model_id from model_codes) as models using (model_code)
         inner join (select distinct item_code, item_id from item_codes) as items using (item_code)
-        left join prices on prices.model_id = models.model_id
+        left join prices on {PRICE_JOIN}
         where answers.status <> 'invalid'"""
     )
     has_prices = bool(facts["prices"])
@@ -94,8 +131,8 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
     if has_prices:
         conditions["price_missing"] = (
             "price_model is null and input_tokens is not null",
-            "tokens but no price",
-            "a row of the price table",
+            "tokens but no price on its day",
+            "a row of the price table that holds then",
         )
     found = []
     for reason, (condition, what, expected) in conditions.items():

@@ -35,7 +35,7 @@ from capeval_pipeline.ingestion.discovery import Unit
 from capeval_pipeline.ingestion.parts import Part
 from capeval_pipeline.ingestion.report import Remark, UnitReport
 
-READING_VERSION = "1"
+READING_VERSION = "2"
 """Raised when readers give other rows for the same bytes: files are then read again."""
 
 

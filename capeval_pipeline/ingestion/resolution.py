@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.ingestion.costs import COST_COLUMNS, cost_warnings, register_prices
+from capeval_pipeline.ingestion.costs import COST_COLUMNS, PRICE_JOIN, PRICED_ON, cost_warnings, register_prices
 from capeval_pipeline.ingestion.identity import HASH_DIGITS, TEXT_DIGITS
 from capeval_pipeline.ingestion.parts import PART_TABLES
 from capeval_pipeline.ingestion.registry import model_rows, model_warnings
@@ -184,6 +184,7 @@ def _renumber_generations(connection: duckdb.DuckDBPyConnection, facts: Mapping[
         select
             files.file_rank, item_codes.item_code, model_codes.model_code,
             ({number})::bigint as generation_id, rows.generation_id as own_generation_id,
+            {PRICED_ON.format(time="coalesce(rows.answered_at, files.created)")} as priced_on,
             rows.* exclude (benchmark_id, file_id, generation_id, item_number, model_number),
             rows.item_number, rows.model_number, files.file_id
         from read_generations as rows
@@ -262,7 +263,7 @@ def _generations(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Cells with one row as they are; of the others the row that stands, without a score where files disagree."""
     said = """item_code, model_code, generation_id, status, score, metric, outcome, is_cached, cost_reported_usd,
         judge_cost_usd, latency_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens,
-        file_id"""
+        file_id, priced_on"""
     connection.execute(
         f"""create view cells as
         select {said} from answers anti join shared_cells using (item_code, model_code, generation_id)
@@ -274,11 +275,11 @@ def _generations(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     )
     return connection.sql(
         f"""select
-            items.item_id, models.model_id, cells.* exclude (item_code, model_code), {COST_COLUMNS}
+            items.item_id, models.model_id, cells.* exclude (item_code, model_code, priced_on), {COST_COLUMNS}
         from cells
         inner join (select distinct item_code, item_id from item_codes) as items using (item_code)
         inner join (select distinct model_code, model_id from model_codes) as models using (model_code)
-        left join prices using (model_id)"""
+        left join prices on {PRICE_JOIN}"""
     ).to_arrow_table()
 
 

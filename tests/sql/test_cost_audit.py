@@ -52,6 +52,15 @@ def test_equal_token_counts_are_suspect_from_five_rows_on_where_others_vary(tabl
     assert audit(tables, m=equal, n=others)["m"]["has_constant_tokens"] is is_suspect
 
 
+def test_the_days_of_the_prices_are_told(tables):
+    out = audit(
+        tables,
+        m=[{"price_date": "2026-02-01"}, {"price_date": "2025-01-01"}, {"price_date": "2026-02-01"}, {}],
+        n=[{}],
+    )
+    assert (out["m"]["price_date"], out["n"]["price_date"]) == ("2025-01-01, 2026-02-01", None)
+
+
 def test_equal_costs_are_told(tables):
     out = audit(tables, m=[{"cost_usd": 0.5}] * 5, n=[{"cost_usd": 0.5 + n} for n in range(5)])
     assert (out["m"]["has_constant_cost"], out["n"]["has_constant_cost"]) == (True, False)

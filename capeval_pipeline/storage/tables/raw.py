@@ -117,6 +117,7 @@ GENERATIONS = partitioned(
         integer("cache_write_tokens", "input tokens written to a cache", "tokens"),
         integer("reasoning_tokens", "output tokens spent on reasoning", "tokens"),
         text("file_id", "file the row came from", nullable=False),
+        text("price_date", "first day of the dated price that cost_recomputed_usd is made with; NULL without one"),
     ],
     "Scored answers; one row per benchmark, item, model and generation.",
 )

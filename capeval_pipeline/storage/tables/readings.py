@@ -110,6 +110,7 @@ READ_GENERATIONS = partitioned(
         integer("cache_read_tokens", "input tokens read from a cache", "tokens"),
         integer("cache_write_tokens", "input tokens written to a cache", "tokens"),
         integer("reasoning_tokens", "output tokens spent on reasoning", "tokens"),
+        moment("answered_at", "when the answer was given; NULL where the row does not say"),
     ],
     "Scored answers as files give them; one row per benchmark, file, item, model and generation.",
 )

@@ -38,6 +38,7 @@ counted as (
         count(input_tokens) as n_with_tokens,
         min(input_tokens) = max(input_tokens) and min(output_tokens) = max(output_tokens) as has_equal_tokens,
         count(cost_usd) >= 5 and min(cost_usd) = max(cost_usd) as has_constant_cost,
+        string_agg(distinct price_date, ', ' order by price_date) as price_date,
         sum(cost_usd order by cost_usd) as total_cost_usd,
         sum(judge_cost_usd order by judge_cost_usd) as generation_judge_cost_usd
     from generations
@@ -110,7 +111,7 @@ final as (
             when compared.generation_judge_cost_usd is not null or judging_totals.judge_cost_usd is not null
                 then coalesce(compared.generation_judge_cost_usd, 0) + coalesce(judging_totals.judge_cost_usd, 0)
         end as judge_cost_usd,
-        json_extract_string(models.settings, '$.price_date') as price_date
+        compared.price_date
     from models
     left join compared
         on
