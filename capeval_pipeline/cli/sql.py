@@ -1,21 +1,30 @@
 """`capeval sql`: a read-only query over the published database."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capeval_pipeline.cli.invocation import invocation, print_table
+from capeval_pipeline.cli.invocation import Invocation, invocation, print_table
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting.numbers import counted
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="One SQL statement, DuckDB's dialect.")],
+    as_of: Annotated[
+        str, typer.Option("--as-of", metavar="TIME", help="As it was published at a time: 2026-01-31, or with T18:00.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Rows as a JSON list.")] = False,
 ) -> None:
     """Query the published database; nothing can be changed through it.
+
+    With --as-of the lake's tables of that time stand under today's SQL models; meta tables are empty then. A date
+    means its end, times are UTC.
 
     Example: `capeval sql "select model_id, mean_score, tie_group from marts.leaderboard order by rank"`
     """
@@ -24,7 +33,7 @@ def sql(
 
     from capeval_pipeline.storage.warehouse import open_published
 
-    with open_published(call.settings.database) as connection:
+    with _as_it_was(call, as_of) if as_of else open_published(call.settings.database) as connection:
         try:
             cursor = connection.execute(query)
         except duckdb.Error as error:
@@ -36,3 +45,21 @@ def sql(
         return
     print_table("", columns, rows)
     typer.echo(counted(len(rows), "row"))
+
+
+def _as_it_was(call: Invocation, text: str) -> "duckdb.DuckDBPyConnection":
+    from capeval_pipeline.storage.connections import ComputeLimits
+    from capeval_pipeline.storage.lake import Lake
+    from capeval_pipeline.storage.publications import as_of, moment
+    from capeval_pipeline.storage.sql_models import load_project
+    from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, open_as_of, table_schemas
+
+    settings, project = call.settings, load_project()
+    publication = as_of(settings.warehouse_folder, moment(text))
+    lake = Lake(settings.lake_root, log_retention_days=settings.log_retention_days)
+    schemas = {
+        key: schema
+        for key, schema in table_schemas(project).items()
+        if key.split(".")[0] not in UNPUBLISHED_LAYERS and not key.startswith("marts.")
+    }
+    return open_as_of(lake, publication, schemas, project, ComputeLimits(settings.memory_limit, 2))

@@ -107,7 +107,10 @@ class Lake:
     LakeError for a local root whose name Delta tables cannot have.
     """
 
-    def __init__(self, root: str | Path, *, log_retention_days: int = 7) -> None:
+    def __init__(
+        self, root: str | Path, *, log_retention_days: int = 7, versions: Mapping[str, int] | None = None
+    ) -> None:
+        self._versions = versions
         self.root = str(root).rstrip("/")
         self._is_local = "://" not in self.root
         unusable = _UNUSABLE_IN_PATHS.search(self.root) if self._is_local else None
@@ -116,7 +119,12 @@ class Lake:
                 f"{self.root}: tables cannot be kept under a folder with {unusable.group()!r} in its name; "
                 "name another one with --data"
             )
+        self._log_retention_days = log_retention_days
         self._log_retention = f"interval {log_retention_days} days"
+
+    def pinned(self, versions: Mapping[str, int]) -> "Lake":
+        """The same lake as it was: each table at a version, tables without one as never written. For reading only."""
+        return Lake(self.root, log_retention_days=self._log_retention_days, versions=versions)
 
     def uri(self, key: str) -> str:
         """Where a table lies; key is "layer.table"."""
@@ -324,10 +332,18 @@ class Lake:
         )
 
     def _open(self, key: str) -> DeltaTable | None:
-        try:
-            return DeltaTable(self.uri(key))
-        except TableNotFoundError:
+        if self._versions is None:
+            try:
+                return DeltaTable(self.uri(key))
+            except TableNotFoundError:
+                return None
+        version = self._versions.get(key)
+        if version is None:
             return None
+        try:
+            return DeltaTable(self.uri(key), version=version)
+        except DeltaError as error:
+            raise LakeError(f"{key}: version {version} is gone ({_first_line(error)})") from error
 
     def _paths(self, opened: DeltaTable, benchmark_id: str | None) -> list[str]:
         if benchmark_id is None:

@@ -5,9 +5,11 @@ Lake and published databases keep what they hold; here they meet, so that neithe
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from capeval_pipeline.storage.lake import Lake
+from capeval_pipeline.storage.publications import forget_before
 from capeval_pipeline.storage.warehouse import open_published
 
 _PARQUET_PATH = re.compile(r"'((?:[^']|'')+\.parquet)'")
@@ -25,5 +27,6 @@ def files_named_by_views(warehouse_folder: Path) -> set[str]:
 
 def clean_lake(lake: Lake, keys: Iterable[str], warehouse_folder: Path, *, retention_days: int) -> int:
     """Delete what neither a version of the last days nor a published database needs; returns the number of files."""
+    forget_before(warehouse_folder, datetime.now(UTC) - timedelta(days=retention_days))
     keep = sorted(files_named_by_views(warehouse_folder))
     return sum(lake.remove_unreferenced(key, keep=keep, retention_hours=24.0 * retention_days) for key in keys)

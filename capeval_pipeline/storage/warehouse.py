@@ -17,9 +17,11 @@ import duckdb
 import pyarrow as pa
 
 from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError
+from capeval_pipeline.storage import publications
 from capeval_pipeline.storage.claims import claims_found
 from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
 from capeval_pipeline.storage.lake import Lake, content_version, parquet_scan
+from capeval_pipeline.storage.publications import Publication
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 from capeval_pipeline.storage.tables import TABLES
 
@@ -68,6 +70,8 @@ class Warehouse:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._sweep_unfinished()
+        versions_of = {key: version for key in schemas if (version := lake.delta_version(key)) is not None}
+        lake = lake.pinned(versions_of)
         name = f"capeval-{uuid.uuid4().hex[:12]}.duckdb"
         unfinished = self._folder / f"{name}.building"
         try:
@@ -95,6 +99,7 @@ class Warehouse:
         unfinished.rename(finished)
         self._point_link_to(finished)
         self._forget_old(finished)
+        publications.note(self._folder, versions_of)
         return Published(finished, versions, n_rows | {key: table.num_rows for key, table in extra.items()}, claims)
 
     def _point_link_to(self, finished: Path) -> None:
@@ -165,6 +170,30 @@ def _open_copy(path: Path, limits: ComputeLimits) -> duckdb.DuckDBPyConnection:
             raise CapevalError(
                 f"{path}: another process has it open for writing and it cannot be copied ({error}); close it there"
             ) from error
+
+
+def open_as_of(
+    lake: Lake, publication: Publication, schemas: Mapping[str, pa.Schema], project: SqlProject, limits: ComputeLimits
+) -> duckdb.DuckDBPyConnection:
+    """The database as it was published then, rebuilt in memory: the lake's tables of that time under today's marts.
+
+    Tables that only a publish hands over (meta.*) are empty. Raises LakeError where a version is no longer kept.
+    """
+    connection = memory_connection(limits)
+    try:
+        _create_layers(connection, lake.pinned(publication.delta_versions), schemas, {})
+        _create_marts(connection, project.by_layer["marts"])
+    except LakeError as error:
+        connection.close()
+        then = publication.published_at.isoformat(sep=" ", timespec="seconds")
+        raise LakeError(
+            f"the database published at {then} cannot be looked back to any more: {str(error).split(';')[0]}; "
+            "files are kept for log_retention_days"
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def previous_leaderboard(database: Path, strengths: Mapping[str, str]) -> pa.Table:

@@ -71,7 +71,7 @@ def test_old_files_are_kept_up_to_the_limit_and_unfinished_ones_swept(published,
     (tmp_path / "warehouse" / "capeval-dead.duckdb.building").write_bytes(b"half")
     for value in (2.0, 3.0, 4.0):
         published.publish(value)
-    assert len(list((tmp_path / "warehouse").iterdir())) == 2
+    assert len(list((tmp_path / "warehouse").glob("*.duckdb*"))) == 2
 
 
 def test_nothing_published_is_said_in_one_sentence(tmp_path):

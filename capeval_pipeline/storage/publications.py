@@ -1,0 +1,77 @@
+"""When the database was published and of which versions of the lake's tables: what lets one look back.
+
+A small JSON file a publication, beside the published databases; the rows themselves are the lake's.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+from capeval_pipeline.errors import CapevalError, UsageError
+
+SUFFIX = ".published.json"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One publication: its time, and table → Delta version it was built from."""
+
+    published_at: datetime
+    delta_versions: Mapping[str, int]
+
+
+def note(folder: Path, delta_versions: Mapping[str, int]) -> Publication:
+    """Write down that a database of these versions was published now."""
+    made = Publication(datetime.now(UTC), dict(delta_versions))
+    name = made.published_at.strftime("%Y%m%dT%H%M%S.%fZ")
+    unfinished = folder / f"{name}{SUFFIX}.building"
+    content = {"published_at": made.published_at.isoformat(), "delta_versions": dict(sorted(delta_versions.items()))}
+    unfinished.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    os.replace(unfinished, folder / f"{name}{SUFFIX}")
+    return made
+
+
+def publications(folder: Path) -> list[Publication]:
+    """All that were noted, oldest first."""
+    found = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found.append(Publication(datetime.fromisoformat(content["published_at"]), content["delta_versions"]))
+    return sorted(found, key=lambda publication: publication.published_at)
+
+
+def moment(text: str) -> datetime:
+    """A time as people write it: an ISO date means the end of that day, a time without a zone is UTC.
+
+    Raises UsageError on anything else.
+    """
+    try:
+        if len(text) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(text), time.max, UTC)
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no time; expected e.g. 2026-01-31 or 2026-01-31T18:00") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def as_of(folder: Path, when: datetime) -> Publication:
+    """The last publication up to a time. Raises CapevalError where there was none."""
+    known = publications(folder)
+    before = [publication for publication in known if publication.published_at <= when]
+    if before:
+        return before[-1]
+    if not known:
+        raise CapevalError("nothing is published yet; `capeval run` builds the database")
+    first = known[0].published_at.isoformat(sep=" ", timespec="seconds")
+    raise CapevalError(f"nothing was published by {when.isoformat(sep=' ', timespec='seconds')}; the first was {first}")
+
+
+def forget_before(folder: Path, when: datetime) -> None:
+    """Drop the notes of publications before a time but for the last of them, which is what stood at that time."""
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    old = [path for path in paths if path.name < when.strftime("%Y%m%dT%H%M%S.%fZ")]
+    for path in old[:-1]:
+        path.unlink(missing_ok=True)
