@@ -20,5 +20,5 @@ def leaderboard(
     """
     from capeval_pipeline.reporting import views
 
-    questions = ("strengths", "coverage")
+    questions = ("strengths", "coverage", "order_bias")
     show(invocation(context), benchmark, questions, (views.LEADERBOARD, views.RANK_CHANGES), as_json=as_json, top=top)

@@ -48,10 +48,10 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "leaderboard",
         "Which models are better, and which ranks are real?",
-        ("strengths",),
+        ("strengths", "order_bias"),
         (Drawing("leaderboard", (queries.LEADERBOARD,), leaderboard),),
         (views.LEADERBOARD,),
-        (views.RANK_CHANGES,),
+        (views.RANK_CHANGES, views.ORDER_BIAS),
     ),
     Section(
         "pairs",

@@ -21,6 +21,7 @@ QUESTIONS = (
     "frontier_router",
     "frontier_draws",
     "coverage",
+    "order_bias",
     "costs",
     "item_embeddings",
 )

@@ -328,6 +328,21 @@ COST_AUDIT = View(
     ),
 )
 
+ORDER_BIAS = View(
+    "order_bias",
+    "Whether verdicts depend on which answer was shown first: pairs judged in both orders, and votes for the first.",
+    queries.ORDER_BIAS,
+    (
+        plain("judge", "judge_id"),
+        plain("votes", "n_votes", count),
+        plain("pairs in both orders", "n_pairs", count),
+        plain("other verdict", "n_flips", count),
+        plain("opposite winner", "n_reversals", count),
+        plain("share", "flip_share", percent),
+        with_interval("first answer wins", "first_win_share", "lower", "upper", percent),
+    ),
+)
+
 COVERAGE = View(
     "coverage",
     "What there is of each model, sparsest first; the mean score if errors are left out and if they count as wrong.",

@@ -42,6 +42,7 @@ DERIVED = {
     "marts.ingest_report": "file_id",
     "marts.cost_audit": "benchmark_id model_id",
     "marts.item_health": "benchmark_id item_id",
+    "marts.order_bias": "benchmark_id judge_id",
     "marts.rank_changes": "benchmark_id model_id",
     "marts.verdicts": "benchmark_id question sentence source_table",
 }

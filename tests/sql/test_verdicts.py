@@ -8,6 +8,7 @@ UPSTREAM = (
     "intermediate.item_scores",
     "marts.coverage",
     "marts.cost_audit",
+    "marts.order_bias",
 )
 
 

@@ -17,7 +17,7 @@ from capeval_pipeline.reporting.queries.identification import (
 )
 from capeval_pipeline.reporting.queries.overview import BENCHMARKS, DATA_VERSIONS, FIRST_SENTENCES, HEADER, VERDICTS
 from capeval_pipeline.reporting.queries.query import Answer, Query, Row, ask
-from capeval_pipeline.reporting.queries.records import COST_AUDIT, COVERAGE, FILES, ITEM_HEALTH, REJECTIONS
+from capeval_pipeline.reporting.queries.records import COST_AUDIT, COVERAGE, FILES, ITEM_HEALTH, ORDER_BIAS, REJECTIONS
 from capeval_pipeline.reporting.queries.strengths import AGAINST_BEST, LEADERBOARD, RANK_CHANGES, WIN_RATES
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "ITEM_HEALTH",
     "LEADERBOARD",
     "ORACLE_ESTIMATES",
+    "ORDER_BIAS",
     "RANK_CHANGES",
     "REJECTIONS",
     "ROUTING",

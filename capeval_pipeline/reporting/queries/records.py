@@ -45,6 +45,25 @@ order by n_scored_items, model_id
 """,
 )
 
+ORDER_BIAS = Query(
+    "order_bias",
+    """
+select
+    coalesce(judge_id, '(not told)') as judge_id,
+    n_votes,
+    n_pairs,
+    n_flips,
+    n_reversals,
+    flip_share,
+    first_win_share,
+    lower,
+    upper
+from marts.order_bias
+where benchmark_id = $benchmark
+order by n_votes desc, judge_id
+""",
+)
+
 ITEM_HEALTH = Query(
     "item_health",
     """

@@ -22,6 +22,12 @@ judgments as (
 
 ),
 
+order_bias as (
+
+    select * from marts.order_bias
+
+),
+
 said as (
 
     select
@@ -270,6 +276,59 @@ cost_sentences as (
 
 ),
 
+-- of the judge with the most votes; the mart holds all of them
+order_sentences as (
+
+    select
+        vote_totals.benchmark_id,
+        case
+            when order_bias.benchmark_id is null
+                then 'No judgment says which answer was shown first, so nothing is known of the effect of the order.'
+            else
+                case
+                    when order_bias.n_pairs > 0
+                        then
+                            format(
+                                '{:,} of {:,} pairs judged in both orders ({:.1f} %) have another verdict in the other '
+                                || 'order. ',
+                                order_bias.n_flips,
+                                order_bias.n_pairs,
+                                100 * order_bias.flip_share
+                            )
+                    else ''
+                end
+                || format(
+                    'The answer shown first takes {:.1f} % of the votes ({:.1f} to {:.1f} %), a tie counting half',
+                    100 * order_bias.first_win_share,
+                    100 * order_bias.lower,
+                    100 * order_bias.upper
+                )
+                || case
+                    when order_bias.is_biased then ': the order has an effect.'
+                    else ': no effect of the order is shown.'
+                end
+                || case
+                    when vote_totals.n_judges > 1
+                        then
+                            format(
+                                ' So judges {}, who has the most votes of {:,} judges.',
+                                coalesce(order_bias.judge_id, '(no name)'),
+                                vote_totals.n_judges
+                            )
+                    else ''
+                end
+        end as sentence
+    from vote_totals
+    left join order_bias
+        on vote_totals.benchmark_id = order_bias.benchmark_id
+    qualify
+        row_number() over (
+            partition by vote_totals.benchmark_id
+            order by order_bias.n_votes desc nulls last, order_bias.judge_id asc
+        ) = 1
+
+),
+
 final as (
 
     select
@@ -309,6 +368,15 @@ final as (
         false as is_skipped,
         true as is_computed
     from cost_sentences
+    union all
+    select
+        benchmark_id,
+        'order_bias' as question,
+        sentence,
+        'marts.order_bias' as source_table,
+        false as is_skipped,
+        true as is_computed
+    from order_sentences
 
 )
 
