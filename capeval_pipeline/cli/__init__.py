@@ -10,6 +10,7 @@ import typer
 from capeval_pipeline.cli.clusters import clusters
 from capeval_pipeline.cli.demo import demo
 from capeval_pipeline.cli.doctor import doctor
+from capeval_pipeline.cli.export import export
 from capeval_pipeline.cli.frontier import frontier
 from capeval_pipeline.cli.identify_study import identify_study
 from capeval_pipeline.cli.ingest import ingest
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "identify-study": identify_study,
     "sql": sql,
     "report": report,
+    "export": export,
     "up": up,
     "verify": verify,
     "doctor": doctor,

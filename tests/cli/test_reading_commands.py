@@ -121,6 +121,14 @@ def test_one_file_for_several_benchmarks_is_wrong_use(capeval, workspace, tmp_pa
     assert "name one with --benchmark" in err
 
 
+def test_export_writes_a_file_a_table_and_lists_them(capeval, workspace, tmp_path):
+    code, out, _ = capeval("--data", workspace, "export", QUIZ, "--to", tmp_path / "out", "--json")
+    listed = {entry["table"]: entry for entry in json.loads(out)}
+    assert code == 0
+    assert {f"{path.parent.name}.{path.stem}" for path in (tmp_path / "out").rglob("*.parquet")} == set(listed)
+    assert listed["marts.leaderboard"]["n_rows"] > 1
+
+
 @pytest.mark.parametrize(("query", "told"), [("select 1", "1 row\n"), ("select 1 where false", "0 rows\n")])
 def test_sql_says_how_many_rows(capeval, workspace, query, told):
     code, out, _ = capeval("--data", workspace, "sql", query)
