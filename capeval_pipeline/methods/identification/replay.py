@@ -23,6 +23,7 @@ from capeval_pipeline.methods.identification.estimator import (
     recommend,
     shrunk_moments,
 )
+from capeval_pipeline.methods.identification.race import RaceStates, new_race, play_round, race_leader
 from capeval_pipeline.methods.identification.records import (
     Draws,
     FloatArray,
@@ -34,7 +35,6 @@ from capeval_pipeline.methods.identification.records import (
 )
 
 BONUS_CODES = {"none": 0, "count": 1, "variance": 2}
-E_VALUE_BETS = np.array([0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9])
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,17 @@ def replay_policy(
         return _with(nothing, recommended, int(budgets[-1]))
     if policy.kind == "race":
         recommended = np.full(budgets.size, -1, dtype=np.int64)
-        survivors = np.ones(scores.shape[0], dtype=np.bool_)
+        states = new_race(scores, draws.shared_order.copy(), predictor)
+        l2 = 1.0 if predictor is None else predictor.l2
         pulls, is_certified = _replay_race(
-            scores, draws.shared_order.copy(), settings.batch, settings.delta, budgets, recommended, survivors
+            states, settings.batch, settings.delta, l2, settings.pseudo_pairs, budgets, recommended
         )
         return Replay(
             recommended,
             int(pulls),
             nothing.trace_arms,
             nothing.trace,
-            np.flatnonzero(survivors) if is_certified else np.zeros(0, dtype=np.int64),
+            np.flatnonzero(states.is_left) if is_certified else np.zeros(0, dtype=np.int64),
             int(pulls) if is_certified else -1,
         )
     return _replay_index(policy, scores, draws, settings, budgets, predictor, has_trace)
@@ -272,98 +273,46 @@ def _replay_successive_rejects(scores: FloatArray, order: OrderArray, budgets: I
 
 @njit(nogil=True, cache=True)
 def _replay_race(
-    scores: FloatArray,
-    order: OrderArray,
+    states: RaceStates,
     batch: int,
     delta: float,
+    l2: float,
+    pseudo_pairs: float,
     budgets: IntArray,
     recommended: IntArray,
-    survivors: np.ndarray,
 ) -> tuple[int, bool]:
-    """Survivors answer the same next batch; a rival is dropped when the paired e-value against the leader allows it.
-
-    The e-value of a pair is its running maximum (Ville's inequality covers every count at once), kept for each ordered
-    pair and brought up to date when that pair is looked at. Only the n_arms - 1 nulls about the true best arm can do
-    harm, hence the threshold (n_arms - 1) / delta. `survivors` is changed in place.
-    """
-    n_arms, n_items = scores.shape
-    n_bets = E_VALUE_BETS.shape[0]
-    log_e = np.zeros((n_arms, n_arms, n_bets))
-    # depth reached, sums of leader and rival up to there, largest e-value so far
-    pair = np.zeros((n_arms, n_arms, 4))
+    """(calls made, whether the race ended by itself). Within a round the means of unequal counts are compared."""
+    n_arms, n_items = states.scores.shape
+    answers = np.zeros(n_arms, dtype=np.int64)
     sums = np.zeros(n_arms)
-    answered = np.zeros(n_arms, dtype=np.int64)
     depth, pulls, next_budget, n_left = 0, 0, 0, n_arms
     total = budgets[-1]
-    threshold = (n_arms - 1) / delta
     while n_left > 1 and depth < n_items:
         following = min(n_items, depth + batch)
         for arm in range(n_arms):
-            if not survivors[arm]:
+            if not states.is_left[arm]:
                 continue
             for place in range(depth, following):
                 if pulls == total:
                     return pulls, False
-                sums[arm] += scores[arm, order[place]]
-                answered[arm] += 1
+                sums[arm] += states.scores[arm, states.order[place]]
+                answers[arm] += 1
                 pulls += 1
                 if next_budget < budgets.shape[0] and pulls == budgets[next_budget]:
-                    recommended[next_budget] = leader_of(sums, answered, survivors)
+                    recommended[next_budget] = leader_of(sums, answers, states.is_left)
                     next_budget += 1
         depth = following
-        leader = leader_of(sums, answered, survivors)
-        for rival in range(n_arms):
-            if rival == leader or not survivors[rival]:
-                continue
-            if depth == n_items:
-                is_dropped = sums[rival] < sums[leader] - 1e-9
-            else:
-                follow_pair(scores[leader], scores[rival], order, depth, log_e[leader, rival], pair[leader, rival])
-                is_dropped = pair[leader, rival, 3] >= threshold
-            if is_dropped:
-                survivors[rival] = False
-                n_left -= 1
+        n_left = play_round(states, following, delta, l2, pseudo_pairs)
     for rest in range(next_budget, budgets.shape[0]):
-        recommended[rest] = leader_of(sums, answered, survivors)
+        recommended[rest] = race_leader(states)
     return pulls, True
 
 
 @njit(nogil=True, cache=True)
-def leader_of(sums: FloatArray, answered: IntArray, survivors: np.ndarray) -> int:
+def leader_of(sums: FloatArray, answers: IntArray, is_left: np.ndarray) -> int:
+    """Survivor with the largest mean among those with answers, the first of equals; -1 while there is none."""
     best, best_mean = -1, -math.inf
     for arm in range(sums.shape[0]):
-        if survivors[arm] and answered[arm] > 0 and sums[arm] / answered[arm] > best_mean:
-            best, best_mean = arm, sums[arm] / answered[arm]
+        if is_left[arm] and answers[arm] > 0 and sums[arm] / answers[arm] > best_mean:
+            best, best_mean = arm, sums[arm] / answers[arm]
     return best
-
-
-@njit(nogil=True, cache=True)
-def follow_pair(
-    leader: FloatArray, rival: FloatArray, order: OrderArray, depth: int, log_e: FloatArray, pair: FloatArray
-) -> None:
-    """Bring the e-value of 'leader <= rival' up to `depth` common answers."""
-    n_items = order.shape[0]
-    n_bets = E_VALUE_BETS.shape[0]
-    for place in range(int(pair[0]), depth):
-        item = order[place]
-        difference = leader[item] - rival[item]
-        null = (pair[2] - pair[1]) / (n_items - place)
-        pair[1] += leader[item]
-        pair[2] += rival[item]
-        if null > 1.0:
-            # Even winning all that is left the leader stays below: nothing can speak against the null any more.
-            log_e[:] = -math.inf
-        elif null < -1.0 - 1e-9:
-            pair[3] = math.inf
-        elif null <= -1.0 + 1e-9:
-            # The null needs the rival to win every item left, which is possible until it does not.
-            if difference > -1.0 + 1e-9:
-                pair[3] = math.inf
-        else:
-            step = (difference - null) / (null + 1.0)
-            e_value = 0.0
-            for b in range(n_bets):
-                log_e[b] += math.log(1.0 + E_VALUE_BETS[b] * step)
-                e_value += math.exp(log_e[b])
-            pair[3] = max(pair[3], e_value / n_bets)
-    pair[0] = depth

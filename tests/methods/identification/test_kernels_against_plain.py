@@ -5,8 +5,10 @@ import pytest
 
 from capeval_pipeline.methods.identification import intervals, plain
 from capeval_pipeline.methods.identification.policies import POLICIES
-from capeval_pipeline.methods.identification.records import ReplaySettings, make_draws
+from capeval_pipeline.methods.identification.race import DEPTH, new_race, play_round
+from capeval_pipeline.methods.identification.records import Predictor, ReplaySettings, make_draws
 from capeval_pipeline.methods.identification.replay import replay_policy
+from capeval_pipeline.methods.item_factors import PairMoments
 from tests.methods.identification.worlds import small_world
 
 INDEX_POLICIES = [name for name, policy in POLICIES.items() if policy.kind == "index"]
@@ -64,31 +66,66 @@ def test_active_draws_agree_once_the_gate_has_opened(is_useful):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_successive_rejects_and_race_agree(seed):
+def test_successive_rejects_agree(seed):
     scores, _, draws, settings = small_world(seed)
     rejects = replay_policy(POLICIES["successive_rejects_shared"], scores, draws, settings)
     expected = [
         plain.run_successive_rejects(scores, draws.shared_order, int(budget)) for budget in settings.pull_budgets
     ]
     assert rejects.recommended.tolist() == expected
-    race = replay_policy(POLICIES["race"], scores, draws, settings)
-    alive, pulls, _ = plain.run_race(scores, draws.shared_order, settings.batch, settings.delta)
-    assert race.certified_arms.tolist() == alive
-    assert race.n_pulls == pulls
 
 
+def races(scores, order, settings, predictor):
+    """The kernel's race played to its end, with the calls it made, and the plain one."""
+    states = new_race(scores.copy(), order.copy(), predictor)
+    n_items, pulls = scores.shape[1], 0
+    while states.is_left.sum() > 1 and states.progress[DEPTH] < n_items:
+        following = min(n_items, int(states.progress[DEPTH]) + settings.batch)
+        pulls += int(states.is_left.sum()) * (following - int(states.progress[DEPTH]))
+        l2 = predictor.l2 if predictor else 1.0
+        play_round(states, following, settings.delta, l2, settings.pseudo_pairs)
+    return states, pulls, plain.run_race(scores, order, settings, predictor)
+
+
+def assert_same_race(states, pulls, slow):
+    assert np.flatnonzero(states.is_left).tolist() == slow.alive
+    assert pulls == slow.n_pulls
+    rivals = slow.rivals
+    np.testing.assert_allclose(states.wealth, [rival.wealths for rival in rivals], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(states.peak, [rival.peak for rival in rivals], rtol=1e-9, atol=1e-9)
+    control = [(rival.control_weight, rival.lowest) for rival in rivals]
+    np.testing.assert_allclose(states.control, control, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("has_predictor", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_races_agree(seed, has_predictor):
+    scores, predictor, draws, settings = small_world(seed)
+    used = predictor if has_predictor else None
+    states, pulls, slow = races(scores, draws.shared_order, settings, used)
+    assert_same_race(states, pulls, slow)
+    replay = replay_policy(POLICIES["race"], scores, draws, settings, used)
+    assert replay.certified_arms.tolist() == slow.alive
+    assert replay.n_pulls == slow.n_pulls
+
+
+@pytest.mark.parametrize("has_predictor", [True, False])
 @pytest.mark.parametrize("seed", range(8))
-def test_race_drops_early_as_the_plain_reference_does(seed):
-    # Gaps of .6 on 30 items: rivals go before the end, so the e-values and not the final means decide.
+def test_races_that_drop_early_agree(seed, has_predictor):
+    # Gaps of .6 on 30 items: rivals go before the end, so the wealths and not the final means decide.
     rng = np.random.default_rng([3, seed])
-    scores = (rng.random((5, 30)) < np.array([0.95, 0.9, 0.3, 0.2, 0.1])[:, None]).astype(float)
-    draws = make_draws(rng, 5, 30)
+    factors = rng.normal(size=(30, 2))
+    chance = 1 / (
+        1 + np.exp(-np.array([[3.0], [2.5], [-1.0], [-1.5], [-2.0]]) - 2 * rng.normal(size=(5, 2)) @ factors.T)
+    )
+    scores = (rng.random((5, 30)) < chance).astype(float)
+    predictor = Predictor(factors, np.zeros(2), 1.0, PairMoments(0.1, 0.1, 0.2)) if has_predictor else None
     settings = ReplaySettings(batch=2, pull_budgets=np.array([150]), delta=0.3)
-    race = replay_policy(POLICIES["race"], scores, draws, settings)
-    alive, pulls, dropped_at = plain.run_race(scores, draws.shared_order, 2, 0.3)
-    assert race.certified_arms.tolist() == alive
-    assert race.n_pulls == pulls
-    assert min(dropped_at) < 30
+    states, pulls, slow = races(scores, make_draws(rng, 5, 30).shared_order, settings, predictor)
+    assert_same_race(states, pulls, slow)
+    assert min(slow.dropped_at) < 30
+    if has_predictor:
+        assert max(rival.control_weight for rival in slow.rivals) > 0
 
 
 @pytest.mark.parametrize("name", ["ucb_e", "pulse", "pulse_active"])
