@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from capeval_pipeline.errors import ConvergenceError
 from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray, fit_bradley_terry
-from capeval_pipeline.methods.ecc.kernels import item_losses, update_responsibilities, win_matrices
+from capeval_pipeline.methods.ecc.kernels import update_responsibilities, win_matrices
 from capeval_pipeline.methods.ecc.votes import Votes, wins_of_votes
 
 MEAN_DIVERGENCE = 1e-3
@@ -185,8 +185,14 @@ class _Problem:
             moved = self.best_centres(responsibilities, centres)
             shift = float(np.sqrt(((moved - centres) ** 2).sum(axis=1)).max()) if path else np.inf
             centres = moved
-            logits = self._logits(centres, strengths)
-            log_sum, divergence = update_responsibilities(logits, log_responsibilities, responsibilities)
+            votes = self.votes
+            log_sum, divergence = update_responsibilities(
+                votes.first_of_item, votes.winner, votes.loser, votes.weight_of_item,
+                strengths if self.uses_comparisons else None,
+                self.embeddings @ centres.T if self.uses_embeddings else None,
+                responsibilities, log_responsibilities,
+                embedding_weight=self.embedding_weight, temperature=self.temperature,
+            )  # fmt: skip
             objective = -self.temperature * log_sum
             if self.uses_comparisons:
                 objective += 0.5 * self.ridge * float(((strengths - self.prior) ** 2).sum())
@@ -230,20 +236,10 @@ class _Problem:
         return fit.strengths, float(fit.max_gradient.max())
 
     def best_centres(self, responsibilities: FloatArray, old: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        sums = responsibilities.T.astype(self.embeddings.dtype) @ self.embeddings
+        sums = np.asarray(responsibilities, dtype=self.embeddings.dtype).T @ self.embeddings
         lengths = np.sqrt((sums**2).sum(axis=1))
         is_held = (lengths > 1e-12) & (responsibilities.sum(axis=0) > EMPTY_WEIGHT)
         return np.where(is_held[:, None], sums / np.where(is_held, lengths, 1.0)[:, None], old)
-
-    def _logits(self, centres: npt.NDArray[np.floating], strengths: FloatArray) -> FloatArray:
-        logits = np.zeros((self.votes.n_items, len(strengths)))
-        if self.uses_embeddings:
-            logits += self.embedding_weight * (self.embeddings @ centres.T)
-        if self.uses_comparisons:
-            votes = self.votes
-            logits -= item_losses(votes.item, votes.winner, votes.loser, votes.weight_of_item, strengths)
-        logits /= self.temperature
-        return logits
 
 
 def profile_intervals(

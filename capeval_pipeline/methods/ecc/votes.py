@@ -36,6 +36,11 @@ class Votes:
         return np.divide(1.0, counts, out=np.zeros(self.n_items), where=counts > 0)
 
     @cached_property
+    def first_of_item(self) -> IntArray:
+        """Where each item's votes begin, (n_items + 1,); the last entry is the number of votes."""
+        return np.searchsorted(self.item, np.arange(self.n_items + 1)).astype(np.int64)
+
+    @cached_property
     def voted_items(self) -> IntArray:
         """Items with at least one vote, ascending."""
         return np.unique(self.item)

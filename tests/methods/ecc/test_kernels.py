@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.methods.ecc.kernels import (
-    item_losses,
     item_losses_reference,
     update_responsibilities,
+    update_responsibilities_reference,
     win_matrices,
     win_matrices_reference,
 )
@@ -23,21 +23,30 @@ def test_scattered_wins_equal_the_reference(rng):
     assert fast.sum() == pytest.approx(votes.n_items)
 
 
-@pytest.mark.parametrize("n_models", [8, 90])
-def test_gathered_losses_equal_the_reference(rng, n_models):
-    # 8 models take the table of pairs, 90 (8,100 pairs, fewer votes) the direct way.
-    votes = planted_world(rng, n_models=n_models).votes
+@pytest.mark.parametrize("has_texts", [True, False])
+@pytest.mark.parametrize("n_models", [8, 90, None])
+def test_responsibilities_equal_the_reference(rng, n_models, has_texts):
+    # 8 models take the table of pairs, 90 (8,100 pairs, fewer votes) the direct way; None leaves comparisons out.
+    votes = planted_world(rng, n_models=n_models or 8).votes
     arguments = (votes.item, votes.winner, votes.loser, votes.weight_of_item)
-    strengths = 3.0 * rng.normal(size=(4, n_models))
-    assert item_losses(*arguments, strengths) == pytest.approx(item_losses_reference(*arguments, strengths), abs=1e-12)
-
-
-def test_responsibilities_are_a_softmax_with_its_divergence(rng):
-    old, logits = rng.dirichlet(np.ones(4), 50), 5 * rng.normal(size=(50, 4))
-    new = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    responsibilities, log_responsibilities = old.copy(), np.log(old)
-    log_sum, divergence = update_responsibilities(logits, log_responsibilities, responsibilities)
-    assert responsibilities == pytest.approx(new, abs=1e-12)
-    assert log_responsibilities == pytest.approx(np.log(new), abs=1e-10)
-    assert log_sum == pytest.approx(np.log(np.exp(logits).sum(axis=1)).sum())
-    assert divergence == pytest.approx((old * np.log(old / new)).sum())
+    strengths = 3.0 * rng.normal(size=(4, votes.n_models))
+    cosines = rng.uniform(-1, 1, size=(votes.n_items, 4))
+    old = rng.dirichlet(np.ones(4), votes.n_items)
+    losses = item_losses_reference(*arguments, strengths) if n_models else np.zeros_like(cosines)
+    options = {"embedding_weight": 3.0, "temperature": 0.1}
+    expected, log_sum, divergence = update_responsibilities_reference(
+        losses, cosines if has_texts else np.zeros_like(cosines), old, **options
+    )
+    new, log_new = old.copy(), np.log(old)
+    found = update_responsibilities(
+        votes.first_of_item,
+        *arguments[1:],
+        strengths if n_models else None,
+        cosines if has_texts else None,
+        new,
+        log_new,
+        **options,
+    )
+    assert new == pytest.approx(expected, abs=1e-12)
+    assert log_new == pytest.approx(np.log(expected), abs=1e-9)
+    assert found == pytest.approx((log_sum, divergence), rel=1e-10)
