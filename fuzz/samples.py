@@ -60,7 +60,7 @@ _WIDE = (
 )
 _ITEMS = b"item_id,prompt,category\ng1,Q?,a\ng2,R?,b\n"
 _RESULTS = b"item_id,model,score,generation\ng1,elm,1,0\ng1,elm,0,1\ng2,elm,0.5,0\ng3,elm,1,0\n"
-_PAIRS = b"item_id,model_a,model_b,outcome,worker\ng1,elm,oak,1,w\ng1,elm,oak,1,w\ng2,elm,oak,0.5,v\n"
+_PAIRS = b"item_id,model_a,model_b,winner,worker,position\ng1,elm,oak,a,w,0\ng1,elm,oak,b,w,1\ng2,elm,oak,tie,v,\n"
 _LM_NEW = [test_lm_eval.sample(n, filter_=name, exact_match=float(n == 0)) for n in (0, 1)
            for name in ("strict", "flexible")]  # fmt: skip
 _LM_RESULTS = f"results_{test_lm_eval.TIME}.json"

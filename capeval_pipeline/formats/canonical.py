@@ -237,7 +237,7 @@ def _placed(chunk: Chunk, items: _Items | None, item_rows: pa.Table | None, file
 
 def _pair_chunks(path: Path, layout: TableLayout, options: ReadOptions, n_records: int) -> Iterator[Chunk]:
     judge = next((name for name in JUDGE_COLUMNS if name in layout.columns), None)
-    extras = [name for name in ("category", "judge_cost_usd") if name in layout.columns]
+    extras = [name for name in ("category", "judge_cost_usd", "position") if name in layout.columns]
     wanted = ["item_id", "model_a", "model_b", "winner", *([judge] if judge else []), *extras]
     ignored = [name for name in layout.columns if name not in wanted and name.strip()]
     start = n_records
@@ -292,6 +292,9 @@ def _pair_chunk(
         columns["category"] = cells.as_text(batch.columns["category"])
     if "judge_cost_usd" in batch.columns:
         columns["judge_cost_usd"] = cells.as_numbers(batch.columns["judge_cost_usd"])
+    if "position" in batch.columns:  # 0: model_a was shown first, 1: model_b; anything else is not known
+        position = cells.as_counts(batch.columns["position"])
+        columns["position"] = pc.if_else(pc.less_equal(position, 1), position, pa.scalar(None, pa.int64()))
     judgments = rows_of(JUDGMENT_ROWS, columns, batch.n_rows).filter(good)
     return chunk_of(
         n_read=batch.n_rows + len(batch.faults),

@@ -38,17 +38,21 @@ def read(path: Path, options: ReadOptions) -> Reading:
     is_pair = '"g1_winner"' in head_of(path).text.partition("\n")[0]
     score_range = None if is_pair else options.score_range or RANGE
     facts = FileFacts(format="mt_bench", score_range=score_range)
-    return Reading(facts, _chunks(path, options))
+    return Reading(facts, _chunks(path, options, is_pair=is_pair))
 
 
-def _chunks(path: Path, options: ReadOptions) -> Iterator[Chunk]:
+def _chunks(path: Path, options: ReadOptions, *, is_pair: bool) -> Iterator[Chunk]:
+    """Chunks of a file of pairs or of grades; a line of the other kind is refused, for the range of scores is not its."""
     rows = RowCollector(path, options, LINE, RANGE)
     flips = OrderFlips()
     try:
         for place, record in json_lines(path, options.limits):
             if isinstance(record, Fault):
                 rows.refuse_fault(record)
-            elif "g1_winner" in record or "model_1" in record:
+            elif ("g1_winner" in record or "model_1" in record) != is_pair:
+                found, expected = ("a grade", "a pair") if is_pair else ("a pair", "a grade")
+                rows.refuse(place, "bad_row", f"is {found}", f"{expected} as in the first line")
+            elif is_pair:
                 _pair(rows, flips, place, record)
             else:
                 _single(rows, place, record)

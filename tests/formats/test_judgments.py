@@ -66,6 +66,17 @@ def test_a_broken_line_of_judgments_is_refused_alone(tmp_path):
     assert found.reasons() == {"bad_json": 1, "bad_row": 1}
 
 
+@pytest.mark.parametrize("is_pair_first", [True, False])
+def test_pairs_and_grades_do_not_share_a_file_as_their_ranges_differ(tmp_path, is_pair_first):
+    grade = {"question_id": 81, "model": "elm", "judge": ["j", "single"], "score": 5, "turn": 1}
+    records = [pair(), grade] if is_pair_first else [grade, pair()]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records)))
+    found = read_whole(mt_bench, path)
+    assert (found.locations(), found.reasons()) == (["line 2"], {"bad_row": 1})
+    assert (len(found.judgments), len(found.generations)) == ((2, 0) if is_pair_first else (0, 1))
+    assert found.facts.score_range == (None if is_pair_first else (1.0, 10.0))
+
+
 # -- AlpacaEval -------------------------------------------------------------------------------------------------------
 
 

@@ -196,3 +196,10 @@ def _read_or_refused(reader, path) -> None:
     except FileRefused:
         return
     assert found.accounted() == set(range(found.n_read))
+
+
+def test_pairs_of_a_canonical_folder_may_say_which_answer_was_shown_first(tmp_path):
+    rows = "q1,elm,oak,a,0\nq1,elm,oak,b,1\nq2,elm,oak,tie,\nq3,elm,oak,a,2\n"
+    write(tmp_path / "c/pairs.csv", "item_id,model_a,model_b,winner,position\n" + rows)
+    found = read_whole(canonical, tmp_path / "c")
+    assert [row["position"] for row in found.judgments] == [0, 1, None, None]
