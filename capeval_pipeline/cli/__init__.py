@@ -12,11 +12,13 @@ from capeval_pipeline.cli.demo import demo
 from capeval_pipeline.cli.doctor import doctor
 from capeval_pipeline.cli.export import export
 from capeval_pipeline.cli.frontier import frontier
+from capeval_pipeline.cli.identify import identify
 from capeval_pipeline.cli.identify_study import identify_study
 from capeval_pipeline.cli.ingest import ingest
 from capeval_pipeline.cli.invocation import Invocation
 from capeval_pipeline.cli.leaderboard import leaderboard
 from capeval_pipeline.cli.report import report
+from capeval_pipeline.cli.route import route
 from capeval_pipeline.cli.run import run
 from capeval_pipeline.cli.sql import sql
 from capeval_pipeline.cli.status import status
@@ -37,6 +39,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "status": status,
     "leaderboard": leaderboard,
     "clusters": clusters,
+    "route": route,
     "frontier": frontier,
     "identify-study": identify_study,
     "sql": sql,
@@ -57,6 +60,7 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(identify, name="identify")
 
 FIRST_STEPS = """capeval turns result files of language-model evaluations into answers.
 

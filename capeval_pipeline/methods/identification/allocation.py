@@ -105,6 +105,14 @@ class Allocation(ABC):
         return self._states.counts
 
     @property
+    def is_order_free(self) -> bool:
+        """Whether answers that arrive between two decisions may be taken in together or one by one, to the last bit.
+
+        Not with active draws, whose choice adds up the draws of all arms in the order in which they are taken in.
+        """
+        return not self._is_active
+
+    @property
     def leader(self) -> int:
         """Arm the policy would recommend now, the first of equals; -1 before the first answer."""
         return int(recommend(self._states, self._estimate))
