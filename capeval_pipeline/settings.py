@@ -10,12 +10,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from capeval_pipeline.errors import UsageError
 
 STAGE_BLOCKS = ("derive", "capabilities", "identification", "frontier")
+
+
+class ReadingLimits(BaseModel):
+    """What a result file may cost before it is refused; messages name the field that was met."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    inflated_bytes: int = Field(default=2 * 1024**3, ge=1, description="Inflated size of a file or archive member.")
+    archive_bytes: int = Field(default=20 * 1024**3, ge=1, description="Inflated size of all members of an archive.")
+    archive_members: int = Field(default=200_000, ge=1, description="Members of an archive.")
+    inflation_ratio: int = Field(default=200, ge=1, description="Inflated bytes for each packed one.")
+    ratio_free_bytes: int = Field(default=10 * 1024**2, ge=0, description="Inflated size from which the ratio counts.")
+    line_bytes: int = Field(default=32 * 1024**2, ge=1, description="Size of one line; longer ones are refused alone.")
+    document_bytes: int = Field(default=2 * 1024**3, ge=1, description="Size of one JSON document.")
+    json_depth: int = Field(default=100, ge=1, le=400, description="Levels of nesting in JSON.")
+    n_bad_rows: int = Field(
+        default=1_000, ge=1, description="Broken rows after which a file is given up, if over half."
+    )
 
 
 class Settings(BaseSettings):
@@ -49,6 +67,10 @@ class Settings(BaseSettings):
 
     minimum_coverage: float = Field(
         default=0.9, ge=0, le=1, description="Share of model x item cells with a score below which a check warns."
+    )
+
+    limits: ReadingLimits = Field(
+        default=ReadingLimits(), description="What result files may cost; `[limits]` in capeval.toml."
     )
 
     @classmethod

@@ -61,6 +61,7 @@ def ingest(
     Ends with 0 if all files were read, 1 if one was refused (the others are in), 2 for wrong use.
     Examples: `capeval ingest results/` · `capeval ingest scores.csv --benchmark arc@2 --model lab/m7`
     """
+    from capeval_pipeline.formats.protocol import Limits
     from capeval_pipeline.ingestion import batch as batches
     from capeval_pipeline.ingestion.discovery import Place
     from capeval_pipeline.ingestion.reading import Request
@@ -73,7 +74,13 @@ def ingest(
     settings = call.settings
     place = Place(settings.root, settings.inbox)
     request = Request(
-        benchmark=benchmark, format=format_, metric=metric, model=model, keep_text=not no_text, mapping=mapping
+        benchmark=benchmark,
+        format=format_,
+        metric=metric,
+        model=model,
+        keep_text=not no_text,
+        mapping=mapping,
+        limits=Limits(**settings.limits.model_dump()),
     )
     with progress(not as_json) as say, _staging_folder(call, is_dry=dry_run) as folder:
         say("reading files")

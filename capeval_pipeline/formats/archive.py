@@ -67,7 +67,7 @@ class Archive:
     def _check_directory(self) -> None:
         limit = self.limits.archive_members
         if len(self.members) > limit:
-            found, expected = f"{len(self.members)} members", f"at most {limit} (limit `archive_members`)"
+            found, expected = f"{len(self.members)} members", f"at most {limit} (setting `limits.archive_members`)"
             raise refusal(self.path, "archive_limit", found, expected, "Split the archive.")
         for member in self.members:
             name = member.filename
@@ -138,14 +138,19 @@ class Archive:
     def _check_sizes(self, member: zipfile.ZipInfo, n_bytes: int) -> None:
         limits = self.limits
         if n_bytes > limits.inflated_bytes:
-            found, expected = f"inflates to more than {limits.inflated_bytes} bytes", "at most the limit"
-            raise self._refuse(member, "archive_limit", found, f"{expected} `inflated_bytes`")
+            found, expected = f"inflates to more than {limits.inflated_bytes} bytes", "at most the setting"
+            raise self._refuse(member, "archive_limit", found, f"{expected} `limits.inflated_bytes`")
         if self.n_inflated > limits.archive_bytes:
-            found, expected = f"all members inflate to more than {limits.archive_bytes} bytes", "at most the limit"
-            raise self._refuse(member, "archive_limit", found, f"{expected} `archive_bytes`", "Split the archive.")
+            found, expected = f"all members inflate to more than {limits.archive_bytes} bytes", "at most the setting"
+            raise self._refuse(
+                member, "archive_limit", found, f"{expected} `limits.archive_bytes`", "Split the archive."
+            )
         for inflated, packed in ((n_bytes, member.compress_size), (self.n_inflated, self._n_packed)):
             if inflated > limits.ratio_free_bytes and inflated > limits.inflation_ratio * max(packed, 1):
                 found = f"inflates {packed} bytes to more than {inflated}"
                 raise self._refuse(
-                    member, "archive_limit", found, f"at most {limits.inflation_ratio} : 1 (limit `inflation_ratio`)"
+                    member,
+                    "archive_limit",
+                    found,
+                    f"at most {limits.inflation_ratio} : 1 (setting `limits.inflation_ratio`)",
                 )

@@ -148,7 +148,7 @@ class _Counted:
                 self._path,
                 "archive_limit",
                 f"inflates to more than {limits.inflated_bytes} bytes",
-                "at most the limit `inflated_bytes`",
+                "at most the setting `limits.inflated_bytes`",
                 "Split the file.",
             )
         if n_bytes > limits.ratio_free_bytes and n_bytes > limits.inflation_ratio * max(n_packed, 1):
@@ -156,7 +156,7 @@ class _Counted:
                 self._path,
                 "archive_limit",
                 f"inflates {n_packed} bytes to more than {n_bytes}",
-                f"at most {limits.inflation_ratio} : 1 (limit `inflation_ratio`)",
+                f"at most {limits.inflation_ratio} : 1 (setting `limits.inflation_ratio`)",
             )
 
 
@@ -403,7 +403,7 @@ def read_json_document(path: Path, limits: Limits) -> Any:
                     path,
                     "file_too_large",
                     f"one JSON document of more than {limits.document_bytes} bytes",
-                    "at most the limit `document_bytes`",
+                    "at most the setting `limits.document_bytes`",
                 )
     raw = b"".join(parts)
     try:

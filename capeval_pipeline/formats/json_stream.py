@@ -136,7 +136,7 @@ class _Text:
             self.n_bytes += len(block)
             if self.n_bytes > self.limits.document_bytes:
                 found = f"one JSON document of more than {self.limits.document_bytes} bytes"
-                raise refusal(self.path, "file_too_large", found, "at most the limit `document_bytes`")
+                raise refusal(self.path, "file_too_large", found, "at most the setting `limits.document_bytes`")
             self.is_whole = not block
             try:
                 text = self.decoder.decode(block, final=self.is_whole)

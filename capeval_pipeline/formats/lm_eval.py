@@ -291,7 +291,10 @@ class _Samples:
         with open_inflated(self.path, limits) as stream:
             for place, line in numbered_lines(utf8_blocks(stream, self.path), limits.line_bytes):
                 if line is None:
-                    found, expected = f"longer than {limits.line_bytes} bytes", "at most the limit `line_bytes`"
+                    found, expected = (
+                        f"longer than {limits.line_bytes} bytes",
+                        "at most the setting `limits.line_bytes`",
+                    )
                     yield place, ("line_too_long", message(self.path.name, f"line {place}", found, expected))
                 elif not line.isspace():
                     try:

@@ -318,7 +318,7 @@ class _Records:
                 n_bad += 1
                 if is_json and n_bad >= self.limits.n_bad_rows and n_bad > n_good:
                     found = f"{n_bad} of {n_good + n_bad} rows are broken"
-                    expected = f"fewer than {self.limits.n_bad_rows} (limit `n_bad_rows`) or under half"
+                    expected = f"fewer than {self.limits.n_bad_rows} (setting `limits.n_bad_rows`) or under half"
                     fault = refusal(self.path, "too_many_bad_rows", found, expected)
                     fault.n_read = n_good + n_bad
                     raise fault

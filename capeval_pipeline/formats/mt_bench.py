@@ -42,7 +42,7 @@ def read(path: Path, options: ReadOptions) -> Reading:
 
 
 def _chunks(path: Path, options: ReadOptions, *, is_pair: bool) -> Iterator[Chunk]:
-    """Chunks of a file of pairs or of grades; a line of the other kind is refused, for the range of scores is not its."""
+    """Chunks of a file of pairs or of grades; a line of the other kind, which has another range, is refused."""
     rows = RowCollector(path, options, LINE, RANGE)
     flips = OrderFlips()
     try:

@@ -65,7 +65,7 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any]
         for place, line in numbered_lines(utf8_blocks(stream, path), limits.line_bytes):
             where = f"line {place}"
             if line is None:
-                found, expected = f"longer than {limits.line_bytes} bytes", "at most the limit `line_bytes`"
+                found, expected = f"longer than {limits.line_bytes} bytes", "at most the setting `limits.line_bytes`"
                 yield place, Fault(place, "line_too_long", message(path.name, where, found, expected))
             elif not line.isspace():
                 try:

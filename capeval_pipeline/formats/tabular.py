@@ -178,7 +178,7 @@ def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limi
                 "too_many_bad_rows",
                 f"{n_bad} of {n_good + n_bad} rows are broken; the first: "
                 f"{shown(batch.faults[0].message) if batch.faults else ''}",
-                f"fewer than {limits.n_bad_rows} (limit `n_bad_rows`) or under half",
+                f"fewer than {limits.n_bad_rows} (setting `limits.n_bad_rows`) or under half",
             )
             fault.n_read = n_good + n_bad
             raise fault
@@ -272,7 +272,7 @@ def _undecodable(path: Path, place: int, line: bytes, error: UnicodeDecodeError)
 
 
 def _overlong(path: Path, place: int, limits: Limits) -> Fault:
-    found, expected = f"longer than {limits.line_bytes} bytes", "at most the limit `line_bytes`"
+    found, expected = f"longer than {limits.line_bytes} bytes", "at most the setting `limits.line_bytes`"
     return Fault(place, "line_too_long", message(path.name, f"line {place}", found, expected))
 
 

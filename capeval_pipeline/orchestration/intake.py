@@ -10,6 +10,7 @@ import dagster as dg
 import pyarrow as pa
 
 from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.formats.protocol import Limits
 from capeval_pipeline.ingestion.batch import Batch, clear, ledger_of, read_batch
 from capeval_pipeline.ingestion.discovery import Place
 from capeval_pipeline.ingestion.reading import LedgerRow, Request
@@ -27,6 +28,11 @@ REPORTED = ("raw.files", "raw.rejections")
 def place_of(workspace: Workspace) -> Place:
     """Where the workspace shows paths from."""
     return Place(workspace.settings.root, workspace.settings.inbox)
+
+
+def request_of(workspace: Workspace) -> Request:
+    """What is asked for where nobody asks for anything: the workspace's limits."""
+    return Request(limits=Limits(**workspace.settings.limits.model_dump()))
 
 
 def ledger(workspace: Workspace) -> list[LedgerRow]:
@@ -89,6 +95,6 @@ def take_in(
     """Read paths and commit what they hold; the batch given back has the final counts. Raises as read_batch does."""
     with staging_folder(workspace) as folder:
         progress("reading files")
-        batch = read_batch(paths, Request(), place_of(workspace), ledger(workspace), folder)
+        batch = read_batch(paths, request_of(workspace), place_of(workspace), ledger(workspace), folder)
         batch.complete(commit(workspace, instance, job, batch, folder, progress))
     return batch

@@ -92,6 +92,7 @@ def _inbox_change(part: Part, files: pa.Table, folder: Path) -> Change:
 
     Files there that belong to another benchmark (by their benchmark.yml or version) are read by `capeval ingest`.
     """
+    from capeval_pipeline.formats.protocol import Limits
     from capeval_pipeline.ingestion.batch import Change, ledger_of, read_batch
     from capeval_pipeline.ingestion.discovery import Place
     from capeval_pipeline.ingestion.reading import Request
@@ -102,5 +103,6 @@ def _inbox_change(part: Part, files: pa.Table, folder: Path) -> Change:
     if not inbox.is_dir():
         return Change()
     place = Place(settings.root, settings.inbox)
-    batch = read_batch([inbox], Request(), place, ledger_of(files, part.arrow("raw.files")), folder)
+    limits = Limits(**settings.limits.model_dump())
+    batch = read_batch([inbox], Request(limits=limits), place, ledger_of(files, part.arrow("raw.files")), folder)
     return batch.changes.get(part.benchmark_id, Change())
