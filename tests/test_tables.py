@@ -104,7 +104,8 @@ PARTITIONED = {
         "cost_axis estimator routing",
         "cost_axis estimator routing n_models draws_allowed constant_quality_at_matched_cost "
         "constant_quality_at_matched_cost_lower constant_quality_at_matched_cost_upper best_model_id best_quality "
-        "best_quality_lower best_quality_upper best_cost_usd best_cost_usd_lower best_cost_usd_upper "
+        "best_quality_lower best_quality_upper best_quality_held_out best_cost_usd best_cost_usd_lower "
+        "best_cost_usd_upper "
         "oracle_quality_at_matched_cost oracle_quality_at_matched_cost_lower oracle_quality_at_matched_cost_upper "
         "matched_cost_error_reduction matched_cost_error_reduction_lower matched_cost_error_reduction_upper "
         "matched_quality_cost_saving matched_quality_cost_saving_lower matched_quality_cost_saving_upper",
@@ -113,6 +114,15 @@ PARTITIONED = {
         "",
         "shock_z shock_factor bracket_ratio ceiling_share n_topics n_models left_out n_generations verdict reason "
         "generations_needed",
+    ),
+    "estimates.frontier_models": (
+        "cost_axis model_id",
+        "cost_axis model_id is_in_frontier reason quality cost_usd",
+    ),
+    "estimates.frontier_latency_limits": (
+        "latency_limit_s",
+        "latency_limit_s share_allowed best_model_id best_quality best_share_late naive_quality cross_fit_quality "
+        "lower upper",
     ),
     "simulations.identification_runs": (
         "policy seed",
@@ -129,6 +139,12 @@ PARTITIONED = {
         "policy interval n_answers",
         "policy interval n_answers mean_width miss_any_time n_arm_runs",
     ),
+    "simulations.identification_gap_classes": (
+        "gap_class policy",
+        "gap_class policy n_runs n_arms n_items smallest_gap median_gap mean_error target_accuracy pulls_for_target "
+        "pulls_lower pulls_upper saving_vs_ucb_e saving_lower saving_upper n_certified n_wrong_certificates "
+        "median_pulls_to_certificate mean_certificate_share",
+    ),
     "meta.partition_state": ("", "data_version"),
 }
 
@@ -141,6 +157,10 @@ UNPARTITIONED = {
     "studies.debiaser_comparison": (
         "world n_models n_generations estimator",
         "world n_models n_generations estimator bias rmse coverage",
+    ),
+    "studies.interval_coverage": (
+        "world n_items n_models n_generations interval",
+        "world n_items n_models n_generations interval coverage mean_width share_point n_seeds",
     ),
     "studies.topic_entropy": ("world mixture", "world mixture entropy oracle_gap"),
     "studies.identification_gaps": ("world gap policy pull_budget", "world gap policy pull_budget accuracy n_runs"),

@@ -14,6 +14,7 @@ import pandas as pd
 
 from capeval_pipeline.arrays.score_matrix import encode_score_matrix
 from capeval_pipeline.methods.identification.families import Split, near_duplicate_families, split_by_family
+from capeval_pipeline.methods.identification.gap_classes import GapClass
 from capeval_pipeline.methods.identification.results import (
     CurvePoint,
     IntervalPoint,
@@ -188,3 +189,32 @@ def summary_frame(
         for summary in summaries
     ]
     return pd.DataFrame(rows).astype({"rank": "Int64"})
+
+
+def gap_classes_frame(classes: Sequence[GapClass], *, n_items: int, target_accuracy: float) -> pd.DataFrame:
+    """simulations.identification_gap_classes; NaN where a figure does not exist."""
+    rows = [
+        {
+            "gap_class": own.name,
+            "policy": own.summary.policy,
+            "n_runs": own.summary.n_runs,
+            "n_arms": own.n_arms,
+            "n_items": n_items,
+            "smallest_gap": float(own.gaps.min()),
+            "median_gap": float(np.median(own.gaps)),
+            "mean_error": own.summary.mean_error,
+            "target_accuracy": target_accuracy,
+            "pulls_for_target": own.summary.pulls.value,
+            "pulls_lower": own.summary.pulls.lower,
+            "pulls_upper": own.summary.pulls.upper,
+            "saving_vs_ucb_e": own.summary.saving.value,
+            "saving_lower": own.summary.saving.lower,
+            "saving_upper": own.summary.saving.upper,
+            "n_certified": own.summary.n_certified,
+            "n_wrong_certificates": own.summary.n_wrong_certificates,
+            "median_pulls_to_certificate": own.summary.median_pulls_to_certificate,
+            "mean_certificate_share": float(own.certificate_shares.mean()) if own.certificate_shares.size else np.nan,
+        }
+        for own in classes
+    ]
+    return pd.DataFrame(rows)

@@ -1,55 +1,49 @@
-"""marts.identification_savings: what identification costs, by how close the best two are."""
-
-import pytest
+"""marts.identification_savings: what identification costs on subsets of the models, by how close their best two are."""
 
 
-def run(policy, seed, gap, certificate, *, is_correct=True):
+def of_class(gap_class, policy, smallest_gap, **figures):
     return {
+        "gap_class": gap_class,
         "policy": policy,
-        "seed": seed,
-        "n_arms": 10,
+        "n_runs": 40,
+        "n_arms": 24,
         "n_items": 100,
-        "best_gap": gap,
-        "pull_budget": 1000,
-        "is_correct": is_correct,
-        "pulls_to_certificate": certificate,
+        "smallest_gap": smallest_gap,
+        "mean_error": 0.2,
+        **figures,
     }
 
 
-def test_replays_are_grouped_by_gap_class_with_its_lower_end_inside(tables, pick):
-    gaps = [0.0, 0.0049, 0.005, 0.01, 0.02, 0.0399, 0.04, 0.5]
-    tables.fill("simulations.identification_runs", [run("pulse", s, gap, None) for s, gap in enumerate(gaps)])
+def run(policy, seed, gap):
+    return {"policy": policy, "seed": seed, "n_arms": 60, "n_items": 100, "best_gap": gap, "pull_budget": 6000}
+
+
+def test_classes_come_by_gap_and_say_how_many_replays_of_the_study_itself_are_as_hard(tables, pick):
+    tables.fill(
+        "simulations.identification_gap_classes",
+        [
+            of_class("≥.04", "pulse", 0.041),
+            of_class(".01–.02", "pulse", 0.01, pulls_for_target=700.0, saving_vs_ucb_e=0.3),
+            of_class("<.005", "pulse", 0.0),
+        ],
+    )
+    # The lower end of a class is inside it.
+    gaps = [0.0, 0.0049, 0.01, 0.0199, 0.04]
+    tables.fill("simulations.identification_runs", [run("pulse", seed, gap) for seed, gap in enumerate(gaps)])
+    tables.fill(
+        "simulations.identification_summary", [{"policy": "pulse", "residual_variance_ratio": 0.8, "n_runs": 5}]
+    )
     tables.run("marts.identification_savings")
     rows = tables.rows("select * from marts.identification_savings")
-    assert pick(rows, "gap_class", "n_runs") == [
-        ("<.005", 2),
-        (".005–.01", 1),
-        (".01–.02", 1),
-        (".02–.04", 2),
-        ("≥.04", 2),
+    assert pick(rows, "gap_class", "n_runs", "n_study_runs", "pulls_for_target", "residual_variance_ratio") == [
+        ("<.005", 40, 2, None, 0.8),
+        (".01–.02", 40, 2, 700.0, 0.8),
+        ("≥.04", 40, 1, None, 0.8),
     ]
     assert tables.broken_claims("marts.identification_savings") == []
 
 
-def test_certificates_are_compared_with_those_of_ucb_e_in_the_same_replays(tables, pick):
-    tables.fill(
-        "simulations.identification_runs",
-        [
-            run("pulse", 0, 0.1, 300),
-            run("pulse", 1, 0.1, 500, is_correct=False),
-            run("pulse", 2, 0.1, 100),  # ucb_e has none here
-            run("ucb_e", 0, 0.1, 400),
-            run("ucb_e", 1, 0.1, 600),
-            run("ucb_e", 2, 0.1, None),
-        ],
-    )
-    tables.fill("simulations.identification_summary", [{"policy": "pulse", "saving_vs_ucb_e": 0.16, "n_runs": 3}])
-    pulse, ucb = tables.run("marts.identification_savings")
-    assert pulse["certificate_saving_vs_ucb_e"] == pytest.approx(1 - (300 + 500) / (400 + 600))
-    assert (pulse["accuracy"], pulse["n_certified"], pulse["median_pulls_to_certificate"]) == (
-        pytest.approx(2 / 3),
-        3,
-        300,
-    )
-    assert pulse["mean_certificate_share"] == pytest.approx((300 + 500 + 100) / 3 / 1000)
-    assert (pulse["saving_vs_ucb_e"], ucb["saving_vs_ucb_e"], ucb["certificate_saving_vs_ucb_e"]) == (0.16, None, 0)
+def test_a_policy_that_the_study_left_out_still_has_its_classes(tables, pick):
+    tables.fill("simulations.identification_gap_classes", [of_class(".02–.04", "ucb_e", 0.02)])
+    (row,) = tables.run("marts.identification_savings")
+    assert (row["n_runs"], row["n_study_runs"], row["residual_variance_ratio"]) == (40, 0, None)

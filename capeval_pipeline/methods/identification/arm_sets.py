@@ -32,13 +32,14 @@ def choose_arms(
         return np.sort(rng.choice(means.size, n_arms, replace=False))
     low, high = gap_range
     descending = np.lexsort((np.arange(means.size), -means))
+    ascending = np.sort(means)
     options = []
     for best in descending[:N_CANDIDATE_BESTS]:
-        for second in descending:
-            gap = means[best] - means[second]
-            if second == best or not low - 1e-12 <= gap <= high + 1e-12:
-                continue
-            below = int((means <= means[second]).sum()) - 1 - int(means[best] <= means[second])
+        gaps = means[best] - means[descending]
+        is_option = (gaps >= low - 1e-12) & (gaps <= high + 1e-12) & (descending != best)
+        for second in descending[is_option]:
+            at_most = int(np.searchsorted(ascending, means[second], side="right"))
+            below = at_most - 1 - int(means[best] <= means[second])
             options.append((int(best), int(second), min(n_arms - 2, below)))
     if not options:
         raise ValueError(f"no two of the models have means {low:g} to {high:g} apart below one of the 40 best")

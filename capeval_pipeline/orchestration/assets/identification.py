@@ -27,6 +27,7 @@ SOURCE = "simulations.identification_summary"
         "simulations.identification_curves",
         "simulations.identification_summary",
         "simulations.identification_intervals",
+        "simulations.identification_gap_classes",
     ],
     inputs=["intermediate.item_scores", "raw.models"],
     question="identification",
@@ -43,10 +44,12 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     from capeval_pipeline.arrays.score_block import (
         curves_frame,
         encode_score_block,
+        gap_classes_frame,
         intervals_frame,
         runs_frame,
         summary_frame,
     )
+    from capeval_pipeline.methods.identification.gap_classes import GAP_POLICIES, run_gap_classes
     from capeval_pipeline.methods.identification.results import summarise
     from capeval_pipeline.methods.identification.study import plain_n_runs, run_study
     from capeval_pipeline.methods.identification.summaries import pairing_ratio, residual_variance_ratio
@@ -65,6 +68,13 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     n_runs = settings.n_seeds or (FULL_RUNS if part.is_full else plain_n_runs(n_arms, len(block.items)))
     with part.executor() as pool:
         runs = run_study(world, policies, n_runs, pool)
+        classes = run_gap_classes(
+            world,
+            [name for name in policies if name in GAP_POLICIES],
+            target_accuracy=settings.target_accuracy,
+            n_runs=settings.n_seeds or (FULL_RUNS if part.is_full else None),
+            executor=pool,
+        )
     summaries = summarise(runs, world, target_accuracy=settings.target_accuracy)
     rng = np.random.default_rng([settings.seed, 1])
     residual = math.nan if predictor is None else residual_variance_ratio(world.scores, predictor, rng=rng)
@@ -72,19 +82,24 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     models = [block.models[arm] for arm in split.arms]
     n_training_models = 0 if predictor is None else split.training.size
     sentence = _sentence(summaries, world, n_arms, settings, residual, pairing, left_out, reason, n_training_models)
+    tables = {
+        "simulations.identification_runs": runs_frame(runs, world, models),
+        "simulations.identification_curves": curves_frame(runs, world),
+        "simulations.identification_summary": summary_frame(
+            summaries,
+            target_accuracy=settings.target_accuracy,
+            n_training_models=n_training_models,
+            rank=None if predictor is None else predictor.prior_mean.size,
+            residual_variance_ratio=residual,
+        ),
+        "simulations.identification_intervals": intervals_frame(runs, world),
+    }
+    if classes:
+        tables["simulations.identification_gap_classes"] = gap_classes_frame(
+            classes, n_items=len(block.items), target_accuracy=settings.target_accuracy
+        )
     return StageResult(
-        tables={
-            "simulations.identification_runs": runs_frame(runs, world, models),
-            "simulations.identification_curves": curves_frame(runs, world),
-            "simulations.identification_summary": summary_frame(
-                summaries,
-                target_accuracy=settings.target_accuracy,
-                n_training_models=n_training_models,
-                rank=None if predictor is None else predictor.prior_mean.size,
-                residual_variance_ratio=residual,
-            ),
-            "simulations.identification_intervals": intervals_frame(runs, world),
-        },
+        tables=tables,
         verdicts=[Verdict("identification", sentence, SOURCE)],
         numbers=_numbers(summaries, block, n_arms, n_runs, residual, pairing),
     )

@@ -85,9 +85,38 @@ IDENTIFICATION_INTERVALS = partitioned(
     "Width and misses of intervals; one row per benchmark, policy, interval and number of answers.",
 )
 
+IDENTIFICATION_GAP_CLASSES = partitioned(
+    SCHEMA,
+    "identification_gap_classes",
+    ["gap_class", "policy"],
+    [
+        text("gap_class", "class of the gap between the two best models of a subset", nullable=False),
+        text("policy", "allocation policy", nullable=False),
+        integer("n_runs", "replays, each on a subset of its own", "replays", nullable=False),
+        integer("n_arms", "models of a subset", "models", nullable=False),
+        integer("n_items", "items of the block", "items", nullable=False),
+        real("smallest_gap", "smallest gap of the replays", "quality"),
+        real("median_gap", "median gap of the replays", "quality"),
+        real("mean_error", "1 − accuracy averaged over the budgets", "share"),
+        real("target_accuracy", "accuracy asked for", "share"),
+        real("pulls_for_target", "pulls until accuracy reaches target_accuracy; NULL when never", "pulls"),
+        real("pulls_lower", "bootstrap over seeds, 90 %", "pulls"),
+        real("pulls_upper", "bootstrap over seeds, 90 %", "pulls"),
+        real("saving_vs_ucb_e", "1 − pulls_for_target over that of ucb_e", "share"),
+        real("saving_lower", "paired bootstrap over seeds, 90 %", "share"),
+        real("saving_upper", "paired bootstrap over seeds, 90 %", "share"),
+        integer("n_certified", "replays that ended with a certificate", "replays"),
+        integer("n_wrong_certificates", "certificates that named a model that is not best", "replays"),
+        real("median_pulls_to_certificate", "median over the replays that have one", "pulls"),
+        real("mean_certificate_share", "mean share of a subset's cells scored until the certificate", "share"),
+    ],
+    "Difficulty by gap on resampled subsets of the models; one row per benchmark, gap_class and policy.",
+)
+
 SIMULATION_TABLES: tuple[Table, ...] = (
     IDENTIFICATION_RUNS,
     IDENTIFICATION_CURVES,
     IDENTIFICATION_SUMMARY,
     IDENTIFICATION_INTERVALS,
+    IDENTIFICATION_GAP_CLASSES,
 )

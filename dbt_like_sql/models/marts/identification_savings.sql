@@ -1,6 +1,6 @@
-with runs as (
+with classes as (
 
-    select * from simulations.identification_runs
+    select * from simulations.identification_gap_classes
 
 ),
 
@@ -10,10 +10,12 @@ summary as (
 
 ),
 
-classed as (
+-- replays of the study itself, whose arms are the benchmark's own
+study_runs as (
 
     select
-        *,
+        benchmark_id,
+        policy,
         case
             when best_gap < 0.005 then '<.005'
             when best_gap < 0.01 then '.005–.01'
@@ -21,73 +23,28 @@ classed as (
             when best_gap < 0.04 then '.02–.04'
             else '≥.04'
         end as gap_class,
-        pulls_to_certificate / (n_arms * n_items) as certificate_share
-    from runs
-
-),
-
--- the same seed has the same arms and orders under every policy, so certificates are compared pair by pair
-paired as (
-
-    select
-        classed.benchmark_id,
-        classed.gap_class,
-        classed.policy,
-        sum(classed.pulls_to_certificate) as pulls,
-        sum(reference.pulls_to_certificate) as reference_pulls
-    from classed
-    inner join classed as reference
-        on
-            classed.benchmark_id = reference.benchmark_id
-            and classed.seed = reference.seed
-            and reference.policy = 'ucb_e'
-    where classed.pulls_to_certificate is not null and reference.pulls_to_certificate is not null
-    group by classed.benchmark_id, classed.gap_class, classed.policy
-
-),
-
-grouped as (
-
-    select
-        benchmark_id,
-        gap_class,
-        policy,
-        count(*) as n_runs,
-        min(best_gap) as smallest_gap,
-        median(best_gap) as median_gap,
-        avg(is_correct::int) as accuracy,
-        median(pull_budget) as median_pull_budget,
-        count(pulls_to_certificate) as n_certified,
-        median(pulls_to_certificate) as median_pulls_to_certificate,
-        avg(certificate_share order by seed) as mean_certificate_share
-    from classed
-    group by benchmark_id, gap_class, policy
+        count(*) as n_study_runs
+    from simulations.identification_runs
+    group by all
 
 ),
 
 final as (
 
     select
-        grouped.*,
-        1 - paired.pulls / nullif(paired.reference_pulls, 0) as certificate_saving_vs_ucb_e,
-        summary.target_accuracy,
-        summary.pulls_for_target,
-        summary.pulls_lower,
-        summary.pulls_upper,
-        summary.saving_vs_ucb_e,
-        summary.saving_lower,
-        summary.saving_upper,
+        classes.*,
+        coalesce(study_runs.n_study_runs, 0) as n_study_runs,
         summary.residual_variance_ratio
-    from grouped
-    left join paired
+    from classes
+    left join study_runs
         on
-            grouped.benchmark_id = paired.benchmark_id
-            and grouped.gap_class = paired.gap_class
-            and grouped.policy = paired.policy
+            classes.benchmark_id = study_runs.benchmark_id
+            and classes.policy = study_runs.policy
+            and classes.gap_class = study_runs.gap_class
     left join summary
         on
-            grouped.benchmark_id = summary.benchmark_id
-            and grouped.policy = summary.policy
+            classes.benchmark_id = summary.benchmark_id
+            and classes.policy = summary.policy
 
 )
 
@@ -96,14 +53,12 @@ select
     gap_class,
     policy,
     n_runs,
+    n_study_runs,
+    n_arms,
+    n_items,
     smallest_gap,
     median_gap,
-    accuracy,
-    median_pull_budget,
-    n_certified,
-    median_pulls_to_certificate,
-    mean_certificate_share,
-    certificate_saving_vs_ucb_e,
+    mean_error,
     target_accuracy,
     pulls_for_target,
     pulls_lower,
@@ -111,6 +66,10 @@ select
     saving_vs_ucb_e,
     saving_lower,
     saving_upper,
+    n_certified,
+    n_wrong_certificates,
+    median_pulls_to_certificate,
+    mean_certificate_share,
     residual_variance_ratio
 from final
 order by benchmark_id, smallest_gap, gap_class, policy
