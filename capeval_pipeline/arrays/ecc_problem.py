@@ -25,6 +25,7 @@ class LabelledProblem:
     prompts : of the items, "" where there is none; text : (n_items,) equal numbers for equal prompts
     quality, cost : (n_items, n_models), NaN where missing
     key_order : (n_items,) items in the order of their split keys
+    tie_margin : qualities that differ by no more than this tie
     n_dropped_all_tied, n_dropped_one_pair : items without votes
     n_models_left_out : models with scores or judgments that clusters do not show
     """
@@ -38,6 +39,7 @@ class LabelledProblem:
     quality: npt.NDArray[np.float64]
     cost: npt.NDArray[np.float64]
     key_order: npt.NDArray[np.int64]
+    tie_margin: float
     n_dropped_all_tied: int
     n_dropped_one_pair: int
     n_models_left_out: int
@@ -51,6 +53,7 @@ def encode_ecc_problem(
     items: pd.DataFrame,
     judgments: pd.DataFrame,
     embeddings: pa.Table,
+    tie_margin: float = 1e-9,
 ) -> LabelledProblem:
     """Encode one benchmark; items come in id order, so the order of rows cannot matter.
 
@@ -70,7 +73,7 @@ def encode_ecc_problem(
         judged = encode_judgments(judgments, item_ids, sorted(known))
         n_pairs = np.bincount(judged.item, minlength=len(item_ids))
     else:
-        n_pairs = count_untied_pairs(quality)
+        n_pairs = count_untied_pairs(quality, tie_margin=tie_margin)
     has_votes = np.zeros(len(item_ids), dtype=bool)
     has_votes[votes.voted_items] = True
     prompts = [prompt if isinstance(prompt, str) else "" for prompt in frame["prompt"]]
@@ -92,6 +95,7 @@ def encode_ecc_problem(
         quality=quality,
         cost=encode_score_matrix(item_scores, "cost_usd", items=item_ids, models=models).values,
         key_order=splits.key_order,
+        tie_margin=tie_margin,
         n_dropped_all_tied=int((~has_votes & (n_pairs != 1)).sum()),
         n_dropped_one_pair=int((~has_votes & (n_pairs == 1)).sum()),
         n_models_left_out=len((known | compared) - set(models)),

@@ -173,10 +173,13 @@ def fits_frame(
                 "category_ari": category_ari.get(method),
             }
         )
-    if study.fitted.linear is not None:
-        rows.append({"method": "linear", "ridge": 1.0, "shrinkage": "zero"})
-    if study.fitted.labels is not None:
-        rows.append({"method": "human_labels", "n_clusters": n_categories, "ridge": 1.0, "shrinkage": "global"})
+    linear, labels = study.fitted.linear, study.fitted.labels
+    if linear is not None:
+        rows.append({"method": "linear", "ridge": linear.ridge, "shrinkage": "zero"})
+    if labels is not None:
+        rows.append(
+            {"method": "human_labels", "n_clusters": n_categories, "ridge": labels.ridge, "shrinkage": "global"}
+        )
     if study.blend_weights is not None:
         rows.append({"method": "blend"})
     frame = pd.DataFrame(rows).assign(

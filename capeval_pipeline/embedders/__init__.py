@@ -27,5 +27,10 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         """(n_texts, n_dimensions)."""
 
+    def place(
+        self, known: Sequence[str], new: Sequence[str]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Vectors of known texts, as `embed` gives them, and of new ones that can be compared with them."""
+
 
 EMBEDDERS: dict[str, Embedder] = {"tfidf_svd": TfidfSvd()}

@@ -26,14 +26,28 @@ class TfidfSvd:
         The decomposition is of these texts, so vectors of different calls cannot be compared. The same texts in the
         same order give the same bytes with BLAS on one thread.
         """
+        return self.place(texts, ())[0]
+
+    def place(
+        self, known: Sequence[str], new: Sequence[str]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Vectors of known texts as `embed` gives them, and of new ones in the same space, which they do not change."""
+        from scipy.sparse import csr_matrix
         from sklearn.decomposition import TruncatedSVD
 
-        matrix, _ = count_terms(texts, max_terms=self.max_terms)
+        vectorizer = _vectorizer(self.max_terms)
+        try:
+            matrix = vectorizer.fit_transform(known)
+        except ValueError:  # no term is in two texts
+            matrix = csr_matrix((len(known), 0))
         n_dimensions = min(self.n_dimensions, min(matrix.shape) - 1)
         if n_dimensions < 1:
-            return np.zeros((len(texts), 1))
+            return np.zeros((len(known), 1)), np.zeros((len(new), 1))
         reducer = TruncatedSVD(n_components=n_dimensions, algorithm="randomized", n_iter=5, random_state=0)
-        return unit_rows(reducer.fit_transform(matrix))
+        vectors = unit_rows(reducer.fit_transform(matrix))
+        if not len(new):
+            return vectors, np.zeros((0, n_dimensions))
+        return vectors, unit_rows(reducer.transform(vectorizer.transform(new)))
 
 
 def count_terms(texts: Sequence[str], *, max_terms: int = 30_000) -> tuple[Any, list[str]]:
@@ -42,14 +56,19 @@ def count_terms(texts: Sequence[str], *, max_terms: int = 30_000) -> tuple[Any, 
     Texts of which no term repeats make a matrix without terms.
     """
     from scipy.sparse import csr_matrix
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, max_features=max_terms)
+    vectorizer = _vectorizer(max_terms)
     try:
         matrix = vectorizer.fit_transform(texts)
     except ValueError:  # no term is in two texts
         return csr_matrix((len(texts), 0)), []
     return matrix, list(vectorizer.get_feature_names_out())
+
+
+def _vectorizer(max_terms: int) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, max_features=max_terms)
 
 
 def unit_rows(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

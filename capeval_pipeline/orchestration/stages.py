@@ -5,11 +5,13 @@ if not, puts what comes back through the contract, writes the lake and tells Dag
 """
 
 import inspect
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -31,8 +33,9 @@ from capeval_pipeline.orchestration.records import (
 )
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
-from capeval_pipeline.storage.conformity import conform, empty
-from capeval_pipeline.storage.lake import content_version
+from capeval_pipeline.storage.conformity import conform, conform_stored, empty
+from capeval_pipeline.storage.lake import PartVersion, content_version
+from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES, Column
 
 OWNERS = ["team:capeval"]
@@ -60,12 +63,16 @@ class CheckOutcome:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a body gives back: tables by key, sentences, numbers to plot over time, outcomes of declared checks."""
+    """What a body gives back: tables by key, sentences, numbers to plot over time, outcomes of declared checks.
 
-    tables: Mapping[str, pd.DataFrame | pa.Table]
+    scratch: the folder in which tables given as stored rows lie; it goes once they are written.
+    """
+
+    tables: Mapping[str, pd.DataFrame | pa.Table | StoredRows]
     verdicts: Sequence[Verdict] = ()
     numbers: Mapping[str, float | int] = field(default_factory=dict)
     checks: Sequence[CheckOutcome] = ()
+    scratch: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -85,9 +92,18 @@ class Part:
             return empty(TABLES[key])
         return self.workspace.lake.read(key, self.benchmark_id)
 
+    def stored(self, key: str) -> StoredRows:
+        """The benchmark's rows of a table as rows in the lake's files, for what is too big to be held."""
+        return self.workspace.lake.stored(key, empty(TABLES[key]).schema, self.benchmark_id)
+
     def read(self, key: str) -> pd.DataFrame:
         """The same as a pandas frame."""
         return self.arrow(key).to_pandas()
+
+    @property
+    def cache_dir(self) -> Path:
+        """Where a body may keep what can be made again at any time."""
+        return self.workspace.settings.cache
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
@@ -272,16 +288,20 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
         part = Part(benchmark_id, workspace, facts, is_full, run_config, inputs)
         started = time.process_time()
         outcome = _outcome(step, part, settings)
-        record = VersionRecord(
-            data_version="",
-            code_version=step.code_version,
-            inputs=inputs,
-            configured=configured,
-            overrides=overrides,
-            config={} if settings is None else settings.model_dump(mode="json"),
-        )
-        numbers = {**outcome.numbers, "cpu_seconds": round(time.process_time() - started, 3)}
-        yield from write_outputs(workspace, benchmark_id, step, outcome, record, numbers)
+        try:
+            record = VersionRecord(
+                data_version="",
+                code_version=step.code_version,
+                inputs=inputs,
+                configured=configured,
+                overrides=overrides,
+                config={} if settings is None else settings.model_dump(mode="json"),
+            )
+            numbers = {**outcome.numbers, "cpu_seconds": round(time.process_time() - started, 3)}
+            yield from write_outputs(workspace, benchmark_id, step, outcome, record, numbers)
+        finally:
+            if outcome.scratch is not None:
+                shutil.rmtree(outcome.scratch, ignore_errors=True)
 
 
 def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
@@ -309,7 +329,7 @@ def recomputed(step: StageAsset, part: Part, settings: BaseModel | None) -> dict
     """Table → data version that making the step's outputs now would give; nothing is written."""
     outcome = _outcome(step, part, settings)
     return {
-        key: content_version(_conformed(step, key, outcome, part.benchmark_id), without=clock_columns(key))
+        key: content_version(conformed(step, key, outcome, part.benchmark_id), without=clock_columns(key))
         for key in step.outputs
     }
 
@@ -328,10 +348,10 @@ def write_outputs(
     numbers: Mapping[str, float | int],
 ) -> Iterator[Any]:
     """Put every table through its contract, then write all, then tell Dagster; if one is refused nothing is written."""
-    tables: dict[str, pa.Table] = {}
+    tables: dict[str, pa.Table | StoredRows] = {}
     for key in step.outputs:
         try:
-            tables[key] = _conformed(step, key, outcome, benchmark_id)
+            tables[key] = conformed(step, key, outcome, benchmark_id)
         except TableContractError as refused:
             yield dg.AssetCheckResult(
                 passed=False, asset_key=asset_key(key), check_name=CONTRACT_CHECK, description=str(refused)
@@ -341,22 +361,28 @@ def write_outputs(
     for key in step.outputs:
         table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
         written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
-        checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}
-        checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
-        made = replace(
-            record,
-            data_version=written.data_version,
-            delta_version=written.delta_version,
-            n_rows=written.n_rows,
-            checks=checks,
-        )
+        made = recorded(record, key, written, outcome)
         extra = dict(numbers) | ({"verdict": dg.MetadataValue.md("\n\n".join(sentences))} if sentences else {})
-        yield _materialized(workspace, step, key, made, {**extra, "reused": False})
+        yield materialized(workspace, step, key, made, {**extra, "reused": False})
 
 
-def _materialized(
+def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: StageResult) -> VersionRecord:
+    """The record of an output as it was written, with what its checks found."""
+    checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}
+    checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
+    return replace(
+        record,
+        data_version=written.data_version,
+        delta_version=written.delta_version,
+        n_rows=written.n_rows,
+        checks=checks,
+    )
+
+
+def materialized(
     workspace: Workspace, step: StageAsset, key: str, made: VersionRecord, extra: Mapping[str, Any]
 ) -> dg.MaterializeResult[Any]:
+    """What Dagster is told of an output."""
     return dg.MaterializeResult(
         asset_key=asset_key(key),
         data_version=dg.DataVersion(made.data_version),
@@ -379,7 +405,8 @@ def _materialized(
     )
 
 
-def _conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: str) -> pa.Table:
+def conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: str) -> pa.Table | StoredRows:
+    """An output as its contract describes it. Raises TableContractError."""
     if key.startswith("verdicts."):
         frame = pd.DataFrame(
             {
@@ -394,10 +421,11 @@ def _conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: s
         table = outcome.tables[key]
         assert isinstance(table, pa.Table)
         return table
-    return conform(TABLES[key], outcome.tables.get(key, empty(TABLES[key])), benchmark_id)
+    rows = outcome.tables.get(key, empty(TABLES[key]))
+    return conform_stored(TABLES[key], rows) if isinstance(rows, StoredRows) else conform(TABLES[key], rows, benchmark_id)
 
 
 def _reused(workspace: Workspace, step: StageAsset, made: Sequence[VersionRecord]) -> Iterator[Any]:
     """Yield what is there with its old version and its checks as they were found: nothing downstream moves."""
     for key, record in zip(step.outputs, made, strict=True):
-        yield _materialized(workspace, step, key, record, {"reused": True})
+        yield materialized(workspace, step, key, record, {"reused": True})

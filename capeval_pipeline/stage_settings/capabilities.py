@@ -1,8 +1,8 @@
 """Fields of the stage `capabilities`: strengths, clusters of items, and how well they predict."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class CapabilitiesSettings(BaseModel):
@@ -43,3 +43,19 @@ class CapabilitiesSettings(BaseModel):
     ridges: tuple[float, ...] = Field(
         default=(1.0, 3.0, 10.0), min_length=1, description="Ridges the held-out choice of ecc_shrunk tries."
     )
+    ood_test_categories: tuple[str, ...] = Field(
+        default=(),
+        description="Categories to predict without having seen them, together; by default each large one in turn.",
+    )
+    ood_train_categories: tuple[str, ...] = Field(
+        default=(), description="Categories to fit on when ood_test_categories are predicted; by default all others."
+    )
+
+    @model_validator(mode="after")
+    def _keep_domains_apart(self) -> Self:
+        both = sorted({*self.ood_test_categories} & {*self.ood_train_categories})
+        if both:
+            raise ValueError(f"category {both[0]!r} is in ood_test_categories and in ood_train_categories")
+        if self.ood_train_categories and not self.ood_test_categories:
+            raise ValueError("ood_train_categories without ood_test_categories; name what to predict too")
+        return self

@@ -1,5 +1,6 @@
 """The stage on small benchmarks: what the tables hold, that they agree with each other, and who is left out why."""
 
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ QUICK = CapabilitiesSettings(
 JUDGMENT_COLUMNS = ["item_id", "model_a_id", "model_b_id", "judge_id", "draw", "outcome"]
 
 
+CACHE = tempfile.TemporaryDirectory(prefix="capeval-vectors-")
+
+
 @dataclass
 class MemoryPart:
     """A benchmark's part held in memory: what steps return goes through the contract, as in the lake."""
@@ -38,10 +42,16 @@ class MemoryPart:
     )
 
     def arrow(self, key: str) -> pa.Table:
+        if key == "intermediate.item_stats" and key not in self.tables:
+            return pa.table({"tie_margin": pa.array([], pa.float64())})
         return self.tables[key] if key in self.tables else empty(TABLES[key])
 
     def read(self, key: str) -> pd.DataFrame:
         return self.arrow(key).to_pandas()
+
+    @property
+    def cache_dir(self) -> Path:
+        return Path(CACHE.name)
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:

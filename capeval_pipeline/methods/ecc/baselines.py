@@ -12,6 +12,9 @@ from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray, fit_bra
 from capeval_pipeline.methods.ecc.kernels import win_matrices
 from capeval_pipeline.methods.ecc.votes import Votes
 
+RIDGE = 1.0
+"""Of both baselines: on intercepts and slopes towards 0, on categories' strengths towards the ranking of all."""
+
 
 @dataclass(frozen=True)
 class LinearFit:
@@ -23,6 +26,7 @@ class LinearFit:
     intercept: FloatArray
     slope: FloatArray
     mean: FloatArray
+    ridge: float
 
     def strengths(self, embeddings: npt.NDArray[np.floating]) -> FloatArray:
         """Strengths on each item, (n_items, n_models)."""
@@ -51,7 +55,7 @@ def _loss_and_gradient(
 
 
 def fit_linear(
-    votes: Votes, embeddings: npt.NDArray[np.floating], *, ridge: float = 1.0, max_iterations: int = 2000
+    votes: Votes, embeddings: npt.NDArray[np.floating], *, ridge: float = RIDGE, max_iterations: int = 2000
 ) -> LinearFit:
     """Fit the contextual Bradley-Terry model by L-BFGS, weights 1 / N_q, ridge on intercepts and slopes.
 
@@ -83,7 +87,7 @@ def fit_linear(
     if worst > 1e-3 * max(1.0, np.sqrt(votes.n_items)):
         raise ConvergenceError(f"linear: largest gradient entry {worst:.1e} after {found.nit} iterations")
     table = found.x.reshape(n_models, n_dimensions + 1)
-    return LinearFit(intercept=table[:, 0].copy(), slope=table[:, 1:].copy(), mean=mean)
+    return LinearFit(intercept=table[:, 0].copy(), slope=table[:, 1:].copy(), mean=mean, ridge=ridge)
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class LabelFit:
 
     by_category: FloatArray
     unlabelled: FloatArray
+    ridge: float
 
     def strengths(self, category: IntArray) -> FloatArray:
         """Strengths on items of these categories, -1 for none or unseen, (n_items, n_models)."""
@@ -99,7 +104,7 @@ class LabelFit:
 
 
 def fit_human_labels(
-    votes: Votes, category: IntArray, n_categories: int, prior: FloatArray, *, ridge: float = 1.0
+    votes: Votes, category: IntArray, n_categories: int, prior: FloatArray, *, ridge: float = RIDGE
 ) -> LabelFit:
     """One Bradley-Terry a category, weights 1 / N_q, shrunk to the ranking of all.
 
@@ -111,7 +116,7 @@ def fit_human_labels(
     member[known, category[known]] = 1.0
     wins = win_matrices(votes.item, votes.winner, votes.loser, votes.weight_of_item, member, votes.n_models)
     fit = fit_bradley_terry(wins, ridge=ridge, prior=prior, tolerance=1e-8)
-    return LabelFit(by_category=fit.strengths, unlabelled=np.asarray(prior, dtype=np.float64))
+    return LabelFit(by_category=fit.strengths, unlabelled=np.asarray(prior, dtype=np.float64), ridge=ridge)
 
 
 def pair_logits(item_strengths: FloatArray, item: IntArray, winner: IntArray, loser: IntArray) -> FloatArray:

@@ -28,6 +28,7 @@ class ColdStartJob:
 
     quality : (n_items, n_models), NaN where missing
     key_order : (n_items,) order in which items are walked
+    is_shrunk : profiles of old models are shrunk to their one ranking, not to 0
     """
 
     problem: EccProblem
@@ -39,6 +40,8 @@ class ColdStartJob:
     embedding_weight: float
     temperature: float
     seed: int
+    is_shrunk: bool = True
+    tie_margin: float = 1e-9
     pull_budgets: tuple[int, ...] = PULL_BUDGETS
 
 
@@ -85,7 +88,7 @@ def evaluate_cold_start(job: ColdStartJob) -> list[ColdStartRow]:
         embedding_weight=job.embedding_weight,
         temperature=job.temperature,
         ridge=job.ridge,
-        prior=global_strengths,
+        prior=global_strengths if job.is_shrunk else 0.0,
         n_restarts=1 if job.n_clusters == 1 or job.n_clusters > 12 else N_RESTARTS,
         seed=job.seed,
     )
@@ -94,11 +97,11 @@ def evaluate_cold_start(job: ColdStartJob) -> list[ColdStartRow]:
     old = np.setdiff1d(np.arange(problem.votes.n_models), [new])
     walk = job.key_order[~problem.is_test[job.key_order]]
     by_cluster = np.array([_middle(old, strengths) for strengths in fit.strengths])
-    asked = _walk(job.quality, walk, by_cluster[placed[walk].argmax(axis=1)], new)
+    asked = _walk(job.quality, walk, by_cluster[placed[walk].argmax(axis=1)], new, job.tie_margin)
     middle = np.full(len(walk), _middle(old, global_strengths))
-    asked_global = _walk(job.quality, walk, middle, new)
+    asked_global = _walk(job.quality, walk, middle, new, job.tie_margin)
 
-    item, opponent, is_win = _pairs_to_predict(job.quality, problem.test_items, new, old)
+    item, opponent, is_win = _pairs_to_predict(job.quality, problem.test_items, new, old, job.tie_margin)
     carry_over, is_unseen = _carried_over(old_votes, item, np.full(len(item), new), opponent, is_win)
     offset = _learn_offset(problem, old_votes, later_votes, global_strengths)
     rank_of_all = _rank(np.nanmean(job.quality, axis=0), new)
@@ -163,21 +166,21 @@ def _middle(models: IntArray, strengths: FloatArray) -> int:
     return int(order[len(order) // 2])
 
 
-def _walk(quality: FloatArray, items: IntArray, opponents: IntArray, new: int) -> _Asked:
+def _walk(quality: FloatArray, items: IntArray, opponents: IntArray, new: int, tie_margin: float) -> _Asked:
     """Compare the new model with each item's opponent, in order; ties cost a call and give nothing."""
     gap = quality[items, new] - quality[items, opponents]
     is_known = ~np.isnan(gap)
     calls = np.cumsum(is_known)
-    decided = np.flatnonzero(is_known & (np.abs(gap) > 1e-9))
+    decided = np.flatnonzero(is_known & (np.abs(gap) > tie_margin))
     return _Asked(items[decided], opponents[decided], (gap[decided] > 0).astype(np.float64), calls[decided])
 
 
 def _pairs_to_predict(
-    quality: FloatArray, items: IntArray, new: int, old: IntArray
+    quality: FloatArray, items: IntArray, new: int, old: IntArray, tie_margin: float
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Every non-tied pair of the new model on these items: (item, opponent, is_win)."""
     gap = quality[items, new][:, None] - quality[np.ix_(items, old)]
-    row, column = np.nonzero(np.abs(np.nan_to_num(gap)) > 1e-9)
+    row, column = np.nonzero(np.abs(np.nan_to_num(gap)) > tie_margin)
     return items[row], old[column], (gap[row, column] > 0).astype(np.float64)
 
 

@@ -116,3 +116,19 @@ def estimate_gains(
         for (method, inference), own in losses.items()
         for subset, is_used in pairs.subsets.items()
     }
+
+
+def best_of(gains: Mapping[str, Gain]) -> list[str]:
+    """Methods that cannot be told from the one with the largest gain, that one first; none if it shows no gain.
+
+    All gains are of the same pairs and resamples, so differences are paired: a method stays in the list while the
+    interval of its distance to the largest holds 0.
+    """
+    known = {name: gain for name, gain in gains.items() if not np.isnan(gain.gain_percent)}
+    if not known:
+        return []
+    first = max(known, key=lambda name: known[name].gain_percent)
+    if not known[first].lower > 0:
+        return []
+    others = [name for name in known if name != first and not known[first].difference_interval(known[name])[0] > 0]
+    return [first, *sorted(others, key=lambda name: -known[name].gain_percent)]

@@ -15,6 +15,11 @@ from capeval_pipeline.methods.ecc.evaluation import Gain, carry_over_signs, esti
 from capeval_pipeline.methods.ecc.inference import log_sigmoid, losses_of, mixture_probabilities, softmax_rows
 from capeval_pipeline.methods.ecc.votes import Votes
 
+LARGEST_ENUMERATED = 64
+"""Above this many models pairs are asked and predicted among 64 of them alone: all would be too many to list."""
+POLICIES = ("random", "eig", "fixed")
+"""Ways to choose a pair without peeking; `paper`, which peeks, comes with the votes."""
+
 
 @dataclass(frozen=True)
 class Probes:
@@ -106,6 +111,32 @@ def choose_probes(
     return first[pick], second[pick]
 
 
+def models_to_ask(global_strengths: FloatArray, n_models: int = LARGEST_ENUMERATED) -> IntArray:
+    """Models whose pairs may be asked, ascending: all, or n_models spread evenly over the ranking.
+
+    Unlike the pool that votes are sampled from, it does not look at the item's scores: no probe may peek.
+    """
+    if len(global_strengths) <= n_models:
+        return np.arange(len(global_strengths))
+    ranking = np.argsort(-np.round(global_strengths, 9), kind="stable")
+    return np.sort(ranking[np.linspace(0, len(ranking) - 1, n_models).round().astype(np.int64)])
+
+
+def probes_of_votes(votes: Votes, asked: IntArray) -> Probes:
+    """The paper's probes, each item's first sampled vote between models of `asked` (ascending), numbered within it.
+
+    An item without such a vote has -1 everywhere, as after a tie.
+    """
+    position = np.full(votes.n_models, -1, dtype=np.int64)
+    position[asked] = np.arange(len(asked))
+    winner, loser = np.full(votes.n_items, -1, dtype=np.int64), np.full(votes.n_items, -1, dtype=np.int64)
+    keep = np.flatnonzero((position[votes.winner] >= 0) & (position[votes.loser] >= 0))
+    items, first = np.unique(votes.item[keep], return_index=True)
+    winner[items] = position[votes.winner[keep[first]]]
+    loser[items] = position[votes.loser[keep[first]]]
+    return Probes(winner, loser, winner, loser)
+
+
 def all_decided_pairs(quality: FloatArray, *, tie_margin: float = 1e-9) -> tuple[IntArray, IntArray, IntArray]:
     """Every non-tied pair of every item, (item, winner, loser); quality as in count_wins."""
     items, winners, losers = [], [], []
@@ -140,6 +171,46 @@ def evaluate_probes(
     losses_global = -log_sigmoid(global_strengths[winner] - global_strengths[loser])
     subsets: dict[str, BoolArray] = {"all": ~is_own, "shared": is_shared & ~is_own, "disjoint": ~is_shared}
     return {name: estimate_gain(losses, losses_global, item, used, weights) for name, used in subsets.items()}
+
+
+def evaluate_policies(
+    votes: Votes,
+    quality: FloatArray,
+    placed: FloatArray,
+    strengths: FloatArray,
+    global_strengths: FloatArray,
+    *,
+    placed_training: FloatArray,
+    temperature: float,
+    weights: npt.NDArray[np.floating],
+    rng_seed: Sequence[int],
+    tie_margin: float = 1e-9,
+) -> dict[str, tuple[Probes, dict[str, Gain]]]:
+    """Gains of every policy on all decided pairs of the test items, by policy: its probes, and gains by pair_subset.
+
+    votes, quality, placed : of the test items; placed_training : of the training items, by their texts
+    rng_seed : of the random policy. Raises ValueError where no pair is decided.
+    """
+    asked = models_to_ask(global_strengths)
+    decided = all_decided_pairs(quality[:, asked], tie_margin=tie_margin)
+    if not len(decided[0]):
+        raise ValueError("quality: no two models differ on any test item")
+    own = strengths[:, asked]
+    policies = {"paper": probes_of_votes(votes, asked)}
+    for policy in POLICIES:
+        pair = choose_probes(
+            policy, placed, own, placed_training=placed_training, rng=np.random.default_rng(list(rng_seed))
+        )
+        policies[policy] = ask(*pair, quality[:, asked], tie_margin=tie_margin)
+    return {
+        policy: (
+            probes,
+            evaluate_probes(
+                probes, placed, own, global_strengths[asked], decided, temperature=temperature, weights=weights
+            ),
+        )
+        for policy, probes in policies.items()
+    }
 
 
 def evaluate_probe_draws(

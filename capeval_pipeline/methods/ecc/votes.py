@@ -51,6 +51,10 @@ class Votes:
         position[items] = np.arange(len(items))
         return self._where(position[self.item] >= 0, position=position, n_items=len(items))
 
+    def of_items(self, is_used: npt.NDArray[np.bool_]) -> "Votes":
+        """Votes of the items that are used, (n_items,); items keep their numbers."""
+        return self._where(is_used[self.item], position=np.arange(self.n_items), n_items=self.n_items)
+
     def of_ranks(self, lowest: int, highest: int | None = None) -> "Votes":
         """Votes with lowest <= sample_rank <= highest; items keep their numbers."""
         keep = self.sample_rank >= lowest

@@ -5,6 +5,7 @@ is judged stands in methods/ecc.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +19,21 @@ from capeval_pipeline.orchestration.assets.capability_uses import (
     probe_sensitivity,
     routing,
 )
-from capeval_pipeline.orchestration.capability_inputs import ECC_INPUTS, describe_clusters, load_problem, options_of
+from capeval_pipeline.orchestration.capability_inputs import (
+    ECC_INPUTS,
+    describe_clusters,
+    load_problem,
+    load_tie_margin,
+    options_of,
+)
 from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, stage_asset
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
     from capeval_pipeline.arrays.ecc_problem import LabelledProblem
     from capeval_pipeline.methods.ecc.study import EccStudy
+    from capeval_pipeline.methods.paired_tests import PairComparisons
+    from capeval_pipeline.methods.ranking import Strengths
     from capeval_pipeline.reporting.verdicts.capabilities import GainFigure
 
 STAGE = "capabilities"
@@ -33,7 +42,7 @@ STAGE = "capabilities"
 @stage_asset(
     stage=STAGE,
     tables=["estimates.strengths", "estimates.model_pairs"],
-    inputs=["intermediate.item_scores", "staging.stg_judgments"],
+    inputs=["intermediate.item_scores", "intermediate.item_stats", "staging.stg_judgments"],
     question="strengths",
 )
 def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
@@ -52,11 +61,26 @@ def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
     raise StageSkipped("no model has a score or a judgment")
 
 
+@dataclass(frozen=True)
+class _Ranked:
+    """Models with their means (mean, lower, upper), strengths, pairs and order, whatever they were ranked by."""
+
+    models: Sequence[str]
+    means: tuple[Any, Any, Any]
+    n_items_of_model: Any
+    strengths: "Strengths"
+    pairs: "PairComparisons"
+    order: Any
+    n_items: int
+    is_judged: bool = False
+    agreement: float = float("nan")
+
+
 def _strengths_of_scores(part: Part, settings: CapabilitiesSettings, item_scores: pd.DataFrame) -> StageResult:
     from capeval_pipeline.arrays.score_matrix import encode_score_matrix
     from capeval_pipeline.methods.mean_scores import draw_item_resamples, estimate_mean_scores
     from capeval_pipeline.methods.paired_tests import compare_mean_scores
-    from capeval_pipeline.methods.ranking import estimate_strengths, order_models, rank_models
+    from capeval_pipeline.methods.ranking import estimate_strengths, order_models
 
     quality = encode_score_matrix(item_scores, "quality")
     if len(quality.models) < 2:
@@ -66,7 +90,7 @@ def _strengths_of_scores(part: Part, settings: CapabilitiesSettings, item_scores
     larger_is_better = part.benchmark.get("higher_is_better") is not False
     weights = draw_item_resamples(len(scores), settings.n_resamples, np.random.default_rng([settings.seed, 1]))
     means = estimate_mean_scores(scores, weights, score_low=low, score_high=high)
-    found = estimate_strengths(quality.values, weights, ridge=settings.strength_ridge)
+    found = estimate_strengths(quality.values, weights, ridge=settings.strength_ridge, tie_margin=load_tie_margin(part))
     pairs = compare_mean_scores(
         scores,
         larger_is_better=larger_is_better,
@@ -75,17 +99,15 @@ def _strengths_of_scores(part: Part, settings: CapabilitiesSettings, item_scores
         rng=np.random.default_rng([settings.seed, 2]),
     )
     order = order_models(means.mean if larger_is_better else -means.mean, found.strength)
-    return _strengths_result(
-        quality.models, means.mean, means.lower, means.upper, means.n_items, found, pairs,
-        order=order, ranking=rank_models(order, pairs.verdict), n_items=len(quality.items),
-    )  # fmt: skip
+    of_model = (means.mean, means.lower, means.upper)
+    return _strengths_result(_Ranked(quality.models, of_model, means.n_items, found, pairs, order, len(quality.items)))
 
 
 def _strengths_of_judgments(settings: CapabilitiesSettings, judgments: pd.DataFrame) -> StageResult:
     from capeval_pipeline.arrays.comparisons import encode_judgments
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
     from capeval_pipeline.methods.paired_tests import compare_strengths
-    from capeval_pipeline.methods.ranking import estimate_strengths_from_votes, order_models, rank_models
+    from capeval_pipeline.methods.ranking import estimate_strengths_from_votes, order_models
 
     items = sorted(set(judgments["item_id"]))
     models = sorted({*judgments["model_a_id"], *judgments["model_b_id"]})
@@ -108,68 +130,26 @@ def _strengths_of_judgments(settings: CapabilitiesSettings, judgments: pd.DataFr
     lower, upper = np.nanquantile(draws, [0.025, 0.975], axis=0)
     # By strength alone: a mean outcome depends on whom a model was judged against.
     order = order_models(np.zeros(len(models)), found.strength)
+    means = (votes.mean_outcome, lower, upper)
+    n_items_of_model = (votes.n_judgments > 0).sum(axis=0)
     return _strengths_result(
-        models, votes.mean_outcome, lower, upper, (votes.n_judgments > 0).sum(axis=0), found, pairs,
-        order=order, ranking=rank_models(order, pairs.verdict), n_items=len(items),
-        is_judged=True, agreement=votes.agreement,
-    )  # fmt: skip
+        _Ranked(models, means, n_items_of_model, found, pairs, order, len(items), True, votes.agreement)
+    )
 
 
-def _strengths_result(
-    models: Sequence[str],
-    mean: Any,
-    lower: Any,
-    upper: Any,
-    n_items_of_model: Any,
-    found: Any,
-    pairs: Any,
-    *,
-    order: Any,
-    ranking: Any,
-    n_items: int,
-    is_judged: bool = False,
-    agreement: float = float("nan"),
-) -> StageResult:
+def _strengths_result(ranked: _Ranked) -> StageResult:
+    from capeval_pipeline.arrays.strength_tables import model_pairs_frame, strengths_frame
     from capeval_pipeline.methods.paired_tests import pairs_worth_showing
+    from capeval_pipeline.methods.ranking import rank_models
     from capeval_pipeline.reporting.verdicts.strengths import strengths_sentence
 
-    names = np.asarray(models, dtype=object)
-    frame = pd.DataFrame(
-        {
-            "model_id": names,
-            "mean_score": mean,
-            "score_lower": lower,
-            "score_upper": upper,
-            "strength": found.strength,
-            "lower": found.lower,
-            "upper": found.upper,
-            "rank": ranking.rank,
-            "rank_lower": ranking.rank_lower,
-            "rank_upper": ranking.rank_upper,
-            "tie_group": ranking.tie_group,
-            "n_items": n_items_of_model,
-            "component_id": found.component,
-            "is_separated": found.is_separated,
-        }
-    )
-    shown = np.flatnonzero(pairs_worth_showing(order))
-    first, second = pairs.first[shown], pairs.second[shown]
-    verdicts = np.array(["b_better", "cannot_tell", "a_better"], dtype=object)
-    pair_frame = pd.DataFrame(
-        {
-            "model_a_id": names[first],
-            "model_b_id": names[second],
-            "n_shared_items": pairs.n_shared[shown],
-            "difference": pairs.difference[shown],
-            "lower": pairs.lower[shown],
-            "upper": pairs.upper[shown],
-            "p_value": pairs.p_value[shown],
-            "p_adjusted": pairs.p_adjusted[shown],
-            "verdict": verdicts[pairs.verdict[first, second].astype(np.int64) + 1],
-        }
-    )
-    best = int(order[0])
-    tied = [models[m] for m in order[1:] if ranking.tie_group[m] == 1]
+    models, found = ranked.models, ranked.strengths
+    mean, lower, upper = ranked.means
+    ranking = rank_models(ranked.order, ranked.pairs.verdict)
+    shown = np.flatnonzero(pairs_worth_showing(ranked.order))
+    best = int(ranked.order[0])
+    tied = [models[m] for m in ranked.order[1:] if ranking.tie_group[m] == 1]
+    n_separated = int(found.is_separated.sum())
     sentence = strengths_sentence(
         best_model=models[best],
         mean_score=float(mean[best]),
@@ -177,21 +157,24 @@ def _strengths_result(
         score_upper=float(upper[best]),
         tied_models=tied,
         n_models=len(models),
-        n_items=n_items,
-        n_separated=int(found.is_separated.sum()),
+        n_items=ranked.n_items,
+        n_separated=n_separated,
         n_components=int(found.component.max()) + 1,
-        shows_all_pairs=len(shown) == len(pairs.first),
-        is_judged=is_judged,
-        agreement=agreement,
+        shows_all_pairs=len(shown) == len(ranked.pairs.first),
+        is_judged=ranked.is_judged,
+        agreement=ranked.agreement,
     )
     return StageResult(
-        tables={"estimates.strengths": frame, "estimates.model_pairs": pair_frame},
+        tables={
+            "estimates.strengths": strengths_frame(models, ranked.means, ranked.n_items_of_model, found, ranking),
+            "estimates.model_pairs": model_pairs_frame(models, ranked.pairs, shown),
+        },
         verdicts=[Verdict("strengths", sentence, "estimates.strengths")],
         numbers={
             "n_models": len(models),
-            "n_items": n_items,
+            "n_items": ranked.n_items,
             "n_tied_with_best": len(tied),
-            "n_separated": int(found.is_separated.sum()),
+            "n_separated": n_separated,
         },
     )
 
@@ -206,6 +189,7 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Vectors of the items' texts: those given with the items, else the configured embedder's over all prompts."""
     from capeval_pipeline.arrays.ecc_tables import embeddings_table
     from capeval_pipeline.embedders import EMBEDDERS
+    from capeval_pipeline.embedders.cache import embed_cached
     from capeval_pipeline.embedders.given import NAME, stack_given
 
     table = part.arrow("staging.stg_items").sort_by("item_id")
@@ -218,7 +202,8 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
         if settings.embedder not in EMBEDDERS:
             raise ValueError(f"embedder {settings.embedder!r} is unknown; expected one of {', '.join(EMBEDDERS)}")
         chosen = EMBEDDERS[settings.embedder]
-        embedder, vectors = f"{chosen.name} {chosen.version}", chosen.embed(prompts)
+        embedder = f"{chosen.name} {chosen.version}"
+        vectors = embed_cached(chosen, prompts, part.cache_dir / "embeddings")
     else:
         raise StageSkipped("no item has a prompt or an embedding")
     n_silent = int((~vectors.any(axis=1)).sum())
@@ -302,12 +287,12 @@ def _figure(study: "EccStudy", method: str, inference: str = "emb") -> "GainFigu
 
 
 def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: bool) -> list[Verdict]:
+    from capeval_pipeline.methods.ecc.evaluation import best_of
     from capeval_pipeline.reporting.verdicts.capabilities import (
         GainFigure,
         clusters_sentence,
         human_labels_sentence,
         no_text_sentence,
-        probe_sentence,
     )
 
     unknown = GainFigure(float("nan"))
@@ -322,6 +307,11 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
         )
         return [Verdict("clusters", sentence, source)]
     method = "ecc" if is_paper else "ecc_shrunk"
+    rivals = {
+        name: study.gains[name, "emb", "all"]
+        for name in ("ecc_shrunk", "linear", "human_labels")
+        if (name, "emb", "all") in study.gains and not (name == "ecc_shrunk" and mixtures[name].n_clusters == 1)
+    }
     sentences = [
         Verdict(
             "clusters",
@@ -335,23 +325,12 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
                 n_dropped=loaded.n_dropped_all_tied + loaded.n_dropped_one_pair,
                 n_models_left_out=loaded.n_models_left_out,
                 n_training_items=len(loaded.problem.train_items),
+                best=None if is_paper else best_of(rivals),
             ),
             source,
         )
     ]
-    inference = "emb_probe" if is_paper else "emb_probe_calibrated"
-    with_probe = study.gains[method, inference, "disjoint"]
-    # Without the probe: the paper's rule is the text alone; a calibrated one is refitted without it, because the
-    # sharpening it brings along gains by itself.
-    without = study.gains[method, "emb", "disjoint"] if is_paper else study.without_probe["disjoint"]
-    probe = probe_sentence(
-        gain_all=study.gains[method, inference, "all"].gain_percent,
-        control_all=study.gains["carry_over_control", "probe", "all"].gain_percent,
-        gain_disjoint=with_probe.gain_percent,
-        without_disjoint=without.gain_percent,
-        excess_disjoint_lower=with_probe.difference_interval(without)[0],
-    )
-    sentences.append(Verdict("probe", probe, source))
+    sentences.append(Verdict("probe", _probe_verdict(study, method, is_paper=is_paper), source))
     labels = _figure(study, "human_labels")
     if labels is not None:
         compared = human_labels_sentence(
@@ -362,6 +341,23 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
         )
         sentences.append(Verdict("human_labels", compared, source))
     return sentences
+
+
+def _probe_verdict(study: "EccStudy", method: str, *, is_paper: bool) -> str:
+    from capeval_pipeline.reporting.verdicts.capabilities import probe_sentence
+
+    inference = "emb_probe" if is_paper else "emb_probe_calibrated"
+    with_probe = study.gains[method, inference, "disjoint"]
+    # Without the probe: the paper's rule is the text alone; a calibrated one is refitted without it, because the
+    # sharpening it brings along gains by itself.
+    without = study.gains[method, "emb", "disjoint"] if is_paper else study.without_probe["disjoint"]
+    return probe_sentence(
+        gain_all=study.gains[method, inference, "all"].gain_percent,
+        control_all=study.gains["carry_over_control", "probe", "all"].gain_percent,
+        gain_disjoint=with_probe.gain_percent,
+        without_disjoint=without.gain_percent,
+        excess_disjoint_lower=with_probe.difference_interval(without)[0],
+    )
 
 
 def _ecc_numbers(loaded: "LabelledProblem", study: "EccStudy") -> dict[str, float | int]:

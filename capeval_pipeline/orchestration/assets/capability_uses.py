@@ -3,71 +3,22 @@
 Each step reads the published clusters (cluster_responsibilities, cluster_strengths) or fits anew what it holds out.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-import pandas as pd
 
 from capeval_pipeline.errors import StageSkipped
-from capeval_pipeline.orchestration.capability_inputs import ECC_INPUTS, load_problem, options_of
+from capeval_pipeline.orchestration.capability_inputs import (
+    PUBLISHED,
+    category_domains,
+    cold_start_jobs,
+    complete_test_items,
+    load_published,
+    options_of,
+    routing_baselines,
+)
 from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, stage_asset
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
-if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
-    from capeval_pipeline.arrays.ecc_problem import LabelledProblem
-    from capeval_pipeline.arrays.ecc_tables import PublishedMixture
-    from capeval_pipeline.methods.ecc.selection import Choice
-
 STAGE = "capabilities"
-MIXTURES = ("ecc", "ecc_shrunk", "emb_only", "comp_only")
-PUBLISHED = (
-    *ECC_INPUTS,
-    "estimates.ecc_fits",
-    "estimates.ecc_grid",
-    "estimates.cluster_responsibilities",
-    "estimates.cluster_strengths",
-)
-POLICIES = ("random", "eig", "fixed")
-LARGEST_ENUMERATED = 64
-"""Above this many models the pairs to be asked or predicted are too many to list for every item."""
-
-
-@dataclass(frozen=True)
-class Published:
-    """A benchmark's problem and its published mixtures; temperature and choice are those they were fitted with."""
-
-    loaded: "LabelledProblem"
-    mixtures: dict[str, "PublishedMixture"]
-    temperature: float
-    choice: "Choice | None"
-
-
-def load_published(part: Part, settings: CapabilitiesSettings) -> Published:
-    """Read what the ecc step wrote; raises StageSkipped where it wrote nothing."""
-    from capeval_pipeline.arrays.ecc_tables import encode_choice, encode_mixture
-
-    loaded = load_problem(part)
-    if loaded.problem.embeddings is None:
-        raise StageSkipped("items have no text, so clusters cannot place a new one")
-    responsibilities = part.arrow("estimates.cluster_responsibilities")
-    strengths = part.read("estimates.cluster_strengths")
-    mixtures = {}
-    for method in MIXTURES:
-        found = encode_mixture(responsibilities, strengths, method, loaded.items, loaded.models)
-        if found is not None:
-            mixtures[method] = found
-    if not mixtures:
-        raise StageSkipped("no clusters were fitted")
-    return Published(loaded, mixtures, settings.temperature, encode_choice(part.read("estimates.ecc_grid")))
-
-
-def _complete_test_items(loaded: "LabelledProblem") -> Any:
-    test = loaded.problem.test_items
-    complete = test[~np.isnan(loaded.quality[test]).any(axis=1)]
-    if not len(complete):
-        raise StageSkipped("no test item has a score of every model")
-    return complete
 
 
 @stage_asset(
@@ -82,120 +33,49 @@ def routing(part: Part, settings: CapabilitiesSettings) -> StageResult:
     Beside it: a random model, always the best one, perfect choice, and the winner of the paper's probe, which on 0/1
     scores is right by construction.
     """
-    from capeval_pipeline.methods.ecc.evaluation import evaluation_pairs
-    from capeval_pipeline.methods.ecc.probing import Probes, ask, choose_probes, update_with_probe
-    from capeval_pipeline.methods.ecc.routing import (
-        evaluate_random_router,
-        evaluate_router,
-        mixture_strengths,
-        oracle_choice,
-    )
+    from capeval_pipeline.arrays.ecc_use_tables import routing_frame
+    from capeval_pipeline.methods.ecc.routing_study import best_on_average, run_routing_study
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
     from capeval_pipeline.reporting.verdicts.capabilities import routing_sentence
 
     published = load_published(part, settings)
-    loaded = published.loaded
-    test = _complete_test_items(loaded)
-    quality = loaded.quality[test]
-    cost = None if np.isnan(loaded.cost[test]).all() else loaded.cost[test]
-    with np.errstate(invalid="ignore"):
-        training_mean = np.nanmean(loaded.quality[loaded.problem.train_items], axis=0)
-    global_best = int(np.argmax(np.round(np.where(np.isnan(training_mean), -np.inf, training_mean), 9)))
+    loaded, problem = published.loaded, published.loaded.problem
+    test = complete_test_items(loaded)
     weights = draw_item_resamples(len(test), settings.n_resamples, np.random.default_rng([settings.seed, 4]))
-    weights = weights.astype(np.float64)
-    results = {
-        ("random", "none"): evaluate_random_router(quality, cost, global_best=global_best, weights=weights),
-    }
-
-    def add(router: str, policy: str, chosen: Any, probes: "Probes | None" = None) -> None:
-        results[router, policy] = evaluate_router(
-            quality,
-            cost,
-            chosen,
-            global_best=global_best,
-            probes=None if probes is None else (probes.first, probes.second),
-            weights=weights,
-        )
-
-    add("global_best", "none", np.full(len(test), global_best))
-    add("oracle", "none", oracle_choice(quality, cost))
-    pairs = evaluation_pairs(loaded.problem.votes.restricted_to(test))
-    papers = Probes(pairs.probe_winner, pairs.probe_loser, pairs.probe_winner, pairs.probe_loser)
-    add("probe_winner", "paper", pairs.probe_winner, papers)
-    for method, mixture in published.mixtures.items():
-        placed = mixture.responsibilities[test]
-        add(method, "none", np.argmax(mixture_strengths(placed, mixture.strengths), axis=1))
-        policies = {"paper": papers}
-        if method == "ecc_shrunk" and len(loaded.models) <= LARGEST_ENUMERATED:
-            for policy in POLICIES:
-                asked = choose_probes(
-                    policy,
-                    placed,
-                    mixture.strengths,
-                    placed_training=mixture.responsibilities[loaded.problem.train_items],
-                    rng=np.random.default_rng([settings.seed, 5]),
-                )
-                policies[policy] = ask(*asked, quality)
-        for policy, probes in policies.items():
-            updated = update_with_probe(placed, mixture.strengths, probes, temperature=published.temperature)
-            add(method, policy, np.argmax(mixture_strengths(updated, mixture.strengths), axis=1), probes)
-    if published.choice is not None:
-        for router, scores in _baseline_scores(published, settings, test).items():
-            add(router, "none", np.argmax(scores, axis=1))
-    router = "ecc_shrunk" if "ecc_shrunk" in published.mixtures else "ecc"
-    own, perfect = results[router, "none"], results["oracle", "none"]
+    shrunk = published.mixtures.get("ecc_shrunk")
+    study = run_routing_study(
+        problem.votes.restricted_to(test),
+        loaded.quality[test],
+        None if np.isnan(loaded.cost[test]).all() else loaded.cost[test],
+        {name: (found.responsibilities[test], found.strengths) for name, found in published.mixtures.items()},
+        routing_baselines(published, settings, test),
+        global_best=best_on_average(loaded.quality[problem.train_items]),
+        global_strengths=published.global_strengths,
+        placed_training=None if shrunk is None else shrunk.responsibilities[problem.train_items],
+        temperature=published.temperature,
+        weights=weights.astype(np.float64),
+        rng_seed=[settings.seed, 5],
+        tie_margin=loaded.tie_margin,
+    )
+    router = published.headline
+    own, perfect = study.results[router, "none"], study.results["oracle", "none"]
     sentence = routing_sentence(
         router=router,
         score=own.mean_score,
         score_lower=own.score_lower,
         score_upper=own.score_upper,
         share=own.share_of_oracle_gain,
-        global_best_model=loaded.models[global_best],
-        global_best=results["global_best", "none"].mean_score,
+        global_best_model=loaded.models[study.global_best],
+        global_best=study.results["global_best", "none"].mean_score,
         oracle=perfect.mean_score,
         n_items=len(test),
-        is_probe_winner_oracle=abs(results["probe_winner", "paper"].mean_score - perfect.mean_score) < 1e-12,
-    )
-    frame = pd.DataFrame(
-        [
-            {
-                "router": name,
-                "probe_policy": policy,
-                "n_items": result.n_items,
-                "mean_score": result.mean_score,
-                "mean_cost_usd": result.mean_cost,
-                "share_of_oracle_gain": result.share_of_oracle_gain,
-                "score_lower": result.score_lower,
-                "score_upper": result.score_upper,
-                "share_lower": result.share_lower,
-                "share_upper": result.share_upper,
-            }
-            for (name, policy), result in results.items()
-        ]
+        is_probe_winner_oracle=study.is_probe_winner_oracle,
     )
     return StageResult(
-        tables={"estimates.routing_evaluation": frame},
+        tables={"estimates.routing_evaluation": routing_frame(study.results)},
         verdicts=[Verdict("routing", sentence, "estimates.routing_evaluation")],
         numbers={"n_items": len(test), "mean_score": own.mean_score},
     )
-
-
-def _baseline_scores(published: Published, settings: CapabilitiesSettings, test: Any) -> dict[str, Any]:
-    """How `linear` and `blend` score every model on the test items, (n_items, n_models)."""
-    from capeval_pipeline.methods.ecc.probing import blended_scores
-    from capeval_pipeline.methods.ecc.study import fit_baselines, item_strengths, learn_blend
-
-    problem = published.loaded.problem
-    assert published.choice is not None
-    fitted = fit_baselines(problem)
-    components = item_strengths(problem, fitted, test)
-    shrunk = published.mixtures["ecc_shrunk"]
-    blend = blended_scores(
-        [*components.values(), fitted.global_strengths],
-        learn_blend(problem, options_of(settings), published.choice),
-        (shrunk.responsibilities[test], shrunk.strengths),
-    )
-    return {"linear": components["linear"], "blend": blend}
 
 
 @stage_asset(
@@ -208,82 +88,53 @@ def _baseline_scores(published: Published, settings: CapabilitiesSettings, test:
 def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Which pair to ask first: the paper's (known to differ), a random one, the most informative, or one for all.
 
-    Scored with `ecc_shrunk` on every pair of test items that differs, but the one that was asked.
+    Scored with the headline's clusters on every pair of test items that differs, but the one that was asked. Above 64
+    models pairs are asked and predicted among 64 of them, spread evenly over the ranking.
     """
-    from capeval_pipeline.methods.ecc.evaluation import evaluation_pairs
-    from capeval_pipeline.methods.ecc.fit import fit_global
-    from capeval_pipeline.methods.ecc.probing import Probes, all_decided_pairs, ask, choose_probes, evaluate_probes
+    from capeval_pipeline.arrays.ecc_use_tables import policies_frame
+    from capeval_pipeline.methods.ecc.probing import LARGEST_ENUMERATED, evaluate_policies
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
     from capeval_pipeline.reporting.verdicts.capabilities import policies_sentence
 
     published = load_published(part, settings)
-    loaded = published.loaded
-    if "ecc_shrunk" not in published.mixtures:
-        raise StageSkipped("the paper's preset has no ecc_shrunk")
-    if len(loaded.models) > LARGEST_ENUMERATED:
-        raise StageSkipped(
-            f"{len(loaded.models)} models have too many pairs to ask; at most {LARGEST_ENUMERATED} do not"
-        )
-    test = loaded.problem.test_items
-    quality = loaded.quality[test]
-    decided = all_decided_pairs(quality)
-    if not len(decided[0]):
-        raise StageSkipped("test items have no scores that differ")
-    shrunk = published.mixtures["ecc_shrunk"]
-    placed = shrunk.responsibilities[test]
-    train = loaded.problem.train_items
+    loaded, problem = published.loaded, published.loaded.problem
+    mixture = published.mixtures[published.headline]
+    test = problem.test_items
     weights = draw_item_resamples(len(test), settings.n_resamples, np.random.default_rng([settings.seed, 6]))
-    pairs = evaluation_pairs(loaded.problem.votes.restricted_to(test))
-    policies = {"paper": Probes(pairs.probe_winner, pairs.probe_loser, pairs.probe_winner, pairs.probe_loser)}
-    for policy in POLICIES:
-        asked = choose_probes(
-            policy,
-            placed,
-            shrunk.strengths,
-            placed_training=shrunk.responsibilities[train],
-            rng=np.random.default_rng([settings.seed, 5]),
-        )
-        policies[policy] = ask(*asked, quality)
-    reference = fit_global(loaded.problem.votes.restricted_to(train))
-    rows = []
-    gains = {}
-    for policy, probes in policies.items():
-        found = evaluate_probes(
-            probes,
-            placed,
-            shrunk.strengths,
-            reference,
-            decided,
+    try:
+        found = evaluate_policies(
+            problem.votes.restricted_to(test),
+            loaded.quality[test],
+            mixture.responsibilities[test],
+            mixture.strengths,
+            published.global_strengths,
+            placed_training=mixture.responsibilities[problem.train_items],
             temperature=published.temperature,
             weights=weights.astype(np.float64),
+            rng_seed=[settings.seed, 5],
+            tie_margin=loaded.tie_margin,
         )
-        for subset, gain in found.items():
-            gains[policy, subset] = gain.gain_percent
-            rows.append(
-                {
-                    "policy": policy,
-                    "pair_subset": subset,
-                    "informative_share": probes.informative_share,
-                    "n_pairs": gain.n_pairs,
-                    "gain_percent": gain.gain_percent,
-                    "lower": gain.lower,
-                    "upper": gain.upper,
-                }
-            )
+    except ValueError as error:
+        raise StageSkipped("test items have no scores that differ") from error
+    gains = {(policy, subset): gain.gain_percent for policy, (_, own) in found.items() for subset, gain in own.items()}
     sentence = policies_sentence(
-        informative_random=policies["random"].informative_share,
-        informative_eig=policies["eig"].informative_share,
+        informative_random=found["random"][0].informative_share,
+        informative_eig=found["eig"][0].informative_share,
         random_all=gains["random", "all"],
         eig_all=gains["eig", "all"],
         fixed_all=gains["fixed", "all"],
         random_disjoint=gains["random", "disjoint"],
         eig_disjoint=gains["eig", "disjoint"],
         fixed_disjoint=gains["fixed", "disjoint"],
+        n_models_asked=LARGEST_ENUMERATED if len(loaded.models) > LARGEST_ENUMERATED else None,
     )
     return StageResult(
-        tables={"estimates.probe_policies": pd.DataFrame(rows)},
+        tables={"estimates.probe_policies": policies_frame(found)},
         verdicts=[Verdict("probe_policies", sentence, "estimates.probe_policies")],
     )
+
+
+N_PROBE_DRAWS = 7
 
 
 @stage_asset(
@@ -295,37 +146,30 @@ def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
 )
 def probe_sensitivity(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """How much the gain with a probe hangs on which of the sampled pairs was the probe: seven draws."""
-    from capeval_pipeline.methods.ecc.fit import fit_global
+    from capeval_pipeline.arrays.ecc_use_tables import sensitivity_frame
     from capeval_pipeline.methods.ecc.probing import evaluate_probe_draws
     from capeval_pipeline.reporting.verdicts.capabilities import sensitivity_sentence
 
     published = load_published(part, settings)
-    problem = published.loaded.problem
-    test = problem.test_items
-    votes = problem.votes.restricted_to(test)
-    reference = fit_global(problem.votes.restricted_to(problem.train_items))
-    rows = []
-    for method, mixture in published.mixtures.items():
-        draws = evaluate_probe_draws(
+    test = published.loaded.problem.test_items
+    votes = published.loaded.problem.votes.restricted_to(test)
+    draws = {
+        method: evaluate_probe_draws(
             votes,
             mixture.responsibilities[test],
             mixture.strengths,
-            reference,
+            published.global_strengths,
             temperature=published.temperature,
-            n_draws=7,
+            n_draws=N_PROBE_DRAWS,
         )
-        rows += [
-            {"method": method, "draw": draw, "pair_subset": subset, "n_pairs": n_pairs, "gain_percent": gain}
-            for draw, found in enumerate(draws)
-            for subset, (n_pairs, gain) in found.items()
-        ]
-    frame = pd.DataFrame(rows)
-    method = "ecc_shrunk" if "ecc_shrunk" in published.mixtures else "ecc"
-    gains = frame[frame["method"] == method].groupby("pair_subset")["gain_percent"]
+        for method, mixture in published.mixtures.items()
+    }
+    frame = sensitivity_frame(draws)
+    gains = frame[frame["method"] == published.headline].groupby("pair_subset")["gain_percent"]
     mean, deviation = gains.mean().to_dict(), gains.std().to_dict()
     sentence = sensitivity_sentence(
-        method=method,
-        n_draws=7,
+        method=published.headline,
+        n_draws=N_PROBE_DRAWS,
         mean_all=mean["all"],
         sd_all=deviation["all"],
         mean_disjoint=mean["disjoint"],
@@ -349,55 +193,16 @@ def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
 
     The figure to quote is the gain on unseen pairs: elsewhere the old models' votes have already decided the item.
     """
-    import hashlib
-
-    from capeval_pipeline.methods.ecc.cold_start import ColdStartJob, evaluate_cold_start
+    from capeval_pipeline.arrays.ecc_use_tables import cold_start_frame
+    from capeval_pipeline.methods.ecc.cold_start import evaluate_cold_start
     from capeval_pipeline.reporting.verdicts.capabilities import cold_start_sentence
 
     published = load_published(part, settings)
-    loaded, choice = published.loaded, published.choice
-    if choice is None:
-        raise StageSkipped("the paper's preset has no ecc_shrunk")
-    if np.isnan(loaded.quality).all():
-        raise StageSkipped("judgments without scores do not say how a new model would be judged")
-    if len(loaded.models) < 4:
-        raise StageSkipped(f"{len(loaded.models)} models; holding one out takes four")
-    keys = [
-        hashlib.md5(f"{settings.seed}\x1f{part.benchmark_id}\x1f{model}".encode()).hexdigest()
-        for model in loaded.models
-    ]
-    held_out = sorted(np.argsort(np.array(keys))[:30].tolist())
-    jobs = [
-        ColdStartJob(
-            problem=loaded.problem,
-            quality=loaded.quality,
-            key_order=loaded.key_order,
-            held_out=model,
-            n_clusters=choice.n_clusters,
-            ridge=choice.ridge,
-            embedding_weight=choice.embedding_weight,
-            temperature=published.temperature,
-            seed=settings.seed,
-        )
-        for model in held_out
-    ]
+    jobs = cold_start_jobs(part.benchmark_id, published, settings)
     with part.executor() as pool:
         found = list(pool.map(evaluate_cold_start, jobs))
-    frame = pd.DataFrame(
-        [
-            {
-                "held_out_model_id": loaded.models[job.held_out],
-                "method": row.method,
-                "pull_budget": row.pull_budget,
-                "gain_percent": row.gain_percent,
-                "gain_percent_unseen": row.gain_percent_unseen,
-                "n_calls": row.n_calls,
-                "rank_error": row.rank_error,
-            }
-            for job, rows in zip(jobs, found, strict=True)
-            for row in rows
-        ]
-    )
+    models = [published.loaded.models[job.held_out] for job in jobs]
+    frame = cold_start_frame(zip(models, found, strict=True))
     if frame.empty:
         raise StageSkipped("no model has 25 comparisons that do not tie on training items")
     budgets = frame["pull_budget"].unique().tolist()
@@ -419,11 +224,6 @@ def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
     )
 
 
-FEWEST_ITEMS_OF_A_DOMAIN = 100
-MOST_DOMAINS = 20
-PAPER_CLUSTER_COUNTS = (10, 30, 100)
-
-
 @stage_asset(
     stage=STAGE,
     tables=["estimates.ood_evaluation"],
@@ -432,52 +232,24 @@ PAPER_CLUSTER_COUNTS = (10, 30, 100)
     is_long=True,
 )
 def out_of_domain(part: Part, settings: CapabilitiesSettings) -> StageResult:
-    """Each large category left out of all fits and then predicted: what clusters say about a domain they never saw.
+    """Categories left out of all fits and then predicted: what clusters say about a domain they never saw.
 
-    Settings of `ecc_shrunk` are those chosen on the whole benchmark.
+    Each large category in turn, or the configured ones together. Settings of `ecc_shrunk` are those chosen on the
+    whole benchmark.
     """
-    from dataclasses import replace
-
-    from capeval_pipeline.methods.ecc.out_of_domain import DomainJob, leave_domain_out
+    from capeval_pipeline.arrays.ecc_use_tables import domains_frame
+    from capeval_pipeline.methods.ecc.out_of_domain import domain_jobs, leave_domain_out
     from capeval_pipeline.reporting.verdicts.capabilities import out_of_domain_sentence
 
     published = load_published(part, settings)
     problem, categories = published.loaded.problem, published.loaded.categories
-    kept = problem.votes.voted_items
-    sizes = np.bincount(problem.category[kept][problem.category[kept] >= 0], minlength=problem.n_categories)
-    largest = np.argsort(-sizes, kind="stable")[:MOST_DOMAINS]
-    domains = [int(c) for c in largest if sizes[c] >= FEWEST_ITEMS_OF_A_DOMAIN and sizes[c] <= len(kept) - 100]
-    if len(domains) < 2:
-        raise StageSkipped(f"{len(domains)} categories have {FEWEST_ITEMS_OF_A_DOMAIN} items on which models differ")
-    options = replace(options_of(settings), n_restarts=3)
-    counts = PAPER_CLUSTER_COUNTS if options.is_paper else (options.n_clusters,)
-    jobs = [
-        DomainJob(problem, domain, replace(options, n_clusters=count), published.choice)
-        for domain in domains
-        for count in counts
-    ]
+    domains = category_domains(published, settings)
+    jobs = domain_jobs(problem, domains, options_of(settings), published.choice)
     with part.executor() as pool:
         found = list(pool.map(leave_domain_out, jobs))
-    rows = {}
-    for job, results in zip(jobs, found, strict=True):
-        for (method, inference, subset), (n_clusters, gain) in results.items():
-            name = categories[job.domain]
-            # The same row for every number of clusters where a method has none.
-            rows[name, method, n_clusters, inference, subset] = {
-                "test_categories": name,
-                "method": method,
-                "n_clusters": n_clusters,
-                "inference": inference,
-                "pair_subset": subset,
-                "n_pairs": gain.n_pairs,
-                "nll": gain.nll,
-                "nll_global": gain.nll_global,
-                "gain_percent": gain.gain_percent,
-                "gain_lower": gain.lower,
-                "gain_upper": gain.upper,
-            }
-    frame = pd.DataFrame(list(rows.values())).astype({"n_clusters": "Int64"})
-    method = "ecc" if options.is_paper else "ecc_shrunk"
+    names = [", ".join(categories[c] for c in job.test) for job in jobs]
+    frame = domains_frame(zip(names, found, strict=True))
+    method = published.headline
     own = frame[(frame["method"] == method) & (frame["inference"] == "emb") & (frame["pair_subset"] == "all")]
     worst = own.sort_values("gain_percent", kind="stable").iloc[0]
     sentence = out_of_domain_sentence(

@@ -1,6 +1,7 @@
 """Sentences about clusters, probes, labels and routing: each number beside its interval and its control."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capeval_pipeline.reporting.figures.ecc_gains import router_name
@@ -39,6 +40,7 @@ def clusters_sentence(
     n_dropped: int,
     n_models_left_out: int = 0,
     n_training_items: int | None = None,
+    best: Sequence[str] | None = None,
 ) -> str:
     """How much clusters explain of who beats whom, beside one ranking, the linear model and the paper's settings."""
     if n_clusters == 1:
@@ -60,7 +62,7 @@ def clusters_sentence(
         parts.append(f"a blend of all, the one to use for prediction, {_short(blend)}")
     if paper is not None:
         parts.append(f"the paper's settings {_short(paper)}")
-    sentence = "; ".join(parts) + "."
+    sentence = "; ".join(parts) + "." + _best_sentence(best)
     if n_dropped:
         sentence += (
             f" {n_dropped:,} of {n_items:,} items had fewer than two pairs of models that differ and say nothing: "
@@ -69,6 +71,27 @@ def clusters_sentence(
     if n_models_left_out:
         sentence += f" {n_models_left_out:,} models with lower scores are left out of the clusters."
     return sentence + _crowded(n_clusters, n_training_items)
+
+
+def _best_sentence(best: Sequence[str] | None) -> str:
+    """Who wins; best : methods that cannot be told from the best one, that one first, None where nobody compared."""
+    if best is None:
+        return ""
+    if not best:
+        return " Who wins before any answer is seen: nothing; none is shown to predict better than one ranking."
+    names = [f"the {method_word(method)}" for method in best]
+    if len(names) == 1:
+        return f" Who wins before any answer is seen: {names[0]}."
+    told = ", ".join(names[:-1]) + f" and {names[-1]}"
+    return f" Who wins before any answer is seen: {told} cannot be told apart."
+
+
+WORDS = {"ecc_shrunk": "clusters", "linear": "linear model of the text", "human_labels": "given categories"}
+
+
+def method_word(method: str) -> str:
+    """A method in a word or two, for a sentence."""
+    return WORDS.get(method, method)
 
 
 def no_text_sentence(
@@ -170,14 +193,16 @@ def policies_sentence(
     random_disjoint: float,
     eig_disjoint: float,
     fixed_disjoint: float,
+    n_models_asked: int | None = None,
 ) -> str:
-    """What choosing the pair to ask is worth, ties allowed."""
+    """What choosing the pair to ask is worth, ties allowed; n_models_asked : where not all models could be asked."""
     return (
         f"Asking the most informative pair first makes the gain {_points(eig_all)}, one pair for all items "
         f"{_points(fixed_all)}, a random pair {_points(random_all)}; on pairs sharing no model with what was asked: "
         f"{_points(eig_disjoint)}, {_points(fixed_disjoint)} and {_points(random_disjoint)}. "
         f"{100 * informative_eig:.0f} % of the most informative pairs differ, {100 * informative_random:.0f} % of "
         "random ones."
+        + (f" Asked and predicted are {n_models_asked} models spread over the ranking." if n_models_asked else "")
     )
 
 

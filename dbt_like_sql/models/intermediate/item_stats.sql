@@ -67,6 +67,7 @@ final as (
         summarised.mean_score,
         summarised.max_quality - summarised.min_quality as quality_range,
         summarised.discrimination,
+        coalesce(getvariable('tie_margin'), 1e-9) as tie_margin,
         -- where the range is open there is no best score to reach
         case when benchmarks.score_high > benchmarks.score_low then summarised.min_quality = 1 end as is_solved_by_all,
         case when benchmarks.score_high > benchmarks.score_low then summarised.max_quality = 0 end as is_solved_by_none
@@ -84,5 +85,6 @@ select
     is_solved_by_all,
     is_solved_by_none,
     discrimination,
-    quality_range
+    quality_range,
+    tie_margin
 from final
