@@ -1,5 +1,6 @@
 """`capeval ingest` as a user calls it: counts, exit codes, JSON; nothing written where nothing should be."""
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -86,6 +87,39 @@ def test_the_first_faults_are_told_with_place_and_fix_and_strict_says_why_it_fai
     code, out, err = ingest(path)
     assert (code, err) == (0, "")
     assert out.endswith("next: `capeval run` computes and publishes what changed\n")
+
+
+def test_of_nine_broken_files_and_a_good_one_the_good_one_is_in_and_nine_reasons_are_told(
+    ingest, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "250")
+    folder = tmp_path / "runs"
+    write(folder / "good.csv", GOOD)
+    broken: dict[str, tuple[str, str | bytes]] = {
+        "empty.csv": ("empty_file", ""),
+        "answers.pkl": ("pickle_refused", b"\x80\x04."),
+        "board.csv": ("aggregate_only", "model,score\nelm,1\n"),
+        "other.jsonl": ("unknown_format", '{"a": 1}\n'),
+        "wide16.csv": ("bad_encoding", GOOD.encode("utf-16-le")),
+        "twice.csv.gz": ("archive_limit", gzip.compress(gzip.compress(b"x"))),
+        "columns.csv": ("columns_missing", "item_id,score\nq,1\n"),
+        "repeated.csv": ("duplicate_column", "item_id,model,score,score\nq,elm,1,0\n"),
+        "total.csv": ("summary_row", "item_id,elm,oak\nq,1,0\naverage,1,0\n"),
+    }
+    for name, (_, content) in broken.items():
+        write(folder / name, content)
+    code, out, err = ingest(folder)
+    assert code == 1
+    told = {line.split()[0].rpartition("/")[2]: line for line in out.splitlines() if "refused" in line}
+    assert {name: line.split()[-1] for name, line in told.items()} == {name: code for name, (code, _) in broken.items()}
+    assert sorted(line.partition(":")[0] for line in err.splitlines()) == sorted(broken)
+    lake = lake_of(tmp_path)
+    rejections = lake.read("raw.rejections", "runs").to_pylist()
+    assert sorted(row["reason"] for row in rejections) == sorted(code for code, _ in broken.values())
+    assert all(row["message"] in err for row in rejections)
+    files = {Path(row["path"]).name: row for row in lake.read("raw.files", "runs").to_pylist()}
+    assert {name for name, row in files.items() if row["status"] == "refused"} == set(broken)
+    assert (files["good.csv"]["n_kept"], lake.read("raw.generations", "runs").num_rows) == (2, 2)
 
 
 def test_two_empty_files_do_not_keep_a_good_one_out(ingest, tmp_path):

@@ -22,6 +22,13 @@ def report(**changes) -> dict:
             "schema_version": 2} | changes  # fmt: skip
 
 
+def test_half_a_surrogate_pair_in_a_name_is_kept_as_its_escape(tmp_path):
+    """Found by fuzzing: the name of a list of a report becomes the word for its verdict."""
+    text = json.dumps(report(submitted_ids=["a"])).replace("submitted_ids", "subm\\ud800_ids")
+    found = read_whole(swebench, write(tmp_path / "elm.run.json", text))
+    assert cells(found) == [("a", "unscored", None, "subm\\ud800")]
+
+
 def test_lists_of_what_was_resolved_need_the_list_of_all(tmp_path):
     path = write(tmp_path / "agent/results/results.json", json.dumps(RESULTS))
     assert swebench.matches(path) == 1.0

@@ -236,6 +236,31 @@ def test_the_workspace_as_a_path_means_what_people_put_there_and_not_its_own_tab
     assert workspace.ingest([workspace.data / "lake"]).reports == []
 
 
+def test_a_file_that_changes_while_it_is_read_is_refused_and_read_the_next_time(tmp_path, workspace, monkeypatch):
+    path = write(tmp_path / "runs" / "a.csv", GOOD)
+    add = Part.add
+
+    def written_to(part, chunk):
+        write(path, GOOD + "g3,elm,1\n")
+        add(part, chunk)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Part, "add", written_to)
+        batch = workspace.ingest([path])
+    assert fates(batch) == {"a.csv": "changed_while_reading"}
+    assert batch.reports[0].rejections[0].message.endswith("expected a file at rest. Try again.")
+    assert workspace.rows("raw.generations") == []
+    assert fates(workspace.ingest([path])) == {"a.csv": "read"}
+    assert len(workspace.rows("raw.generations")) == 3
+
+
+def test_a_repetition_is_told_with_the_first_place(tmp_path, workspace):
+    workspace.ingest([write(tmp_path / "runs" / "a.csv", GOOD + "g1,elm,1\n")])
+    row = workspace.rows("raw.rejections")[0]
+    assert (row["severity"], row["reason"], row["location"]) == ("duplicate", "duplicate", "line 4")
+    assert row["message"] == "a.csv: line 4: repeats line 2; expected each key once."
+
+
 def test_a_fault_that_no_reader_foresaw_refuses_the_file_only(tmp_path, workspace, monkeypatch):
     write(tmp_path / "runs" / "a.csv", GOOD)
     write(tmp_path / "runs" / "good.csv", GOOD.replace("elm", "oak"))
