@@ -92,7 +92,7 @@ def test_the_first_faults_are_told_with_place_and_fix_and_strict_says_why_it_fai
 def test_of_nine_broken_files_and_a_good_one_the_good_one_is_in_and_nine_reasons_are_told(
     ingest, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs"
     write(folder / "good.csv", GOOD)
     broken: dict[str, tuple[str, str | bytes]] = {
@@ -108,7 +108,7 @@ def test_of_nine_broken_files_and_a_good_one_the_good_one_is_in_and_nine_reasons
     }
     for name, (_, content) in broken.items():
         write(folder / name, content)
-    code, out, err = ingest(folder)
+    code, out, err = ingest("runs")
     assert code == 1
     told = {line.split()[0].rpartition("/")[2]: line for line in out.splitlines() if "refused" in line}
     assert {name: line.split()[-1] for name, line in told.items()} == {name: code for name, (code, _) in broken.items()}
