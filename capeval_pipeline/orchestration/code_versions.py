@@ -6,8 +6,14 @@ changed expression changes it. The frame that runs steps is left out: it decides
 """
 
 import ast
+import contextlib
 import hashlib
+import json
+import os
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,16 +23,45 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLLOWED = ("methods", "arrays", "embedders", "formats", "ingestion", "reporting.verdicts", "orchestration.assets")
 """Where results come from; settings count by their values, tables by their contracts."""
 
+SETTLED_SECONDS = 2.0
+"""A file changed this recently may change again within the clock's grain, and to a text of the same length."""
+
 
 def code_version(body: Callable[..., Any]) -> str:
     """Version of the code behind a module-level function, 16 hex digits."""
     module = body.__module__
-    tree = _tree(module)
-    used, imported = _reached(tree, body.__name__)
-    parts = [f"{name}={ast.dump(node)}" for name, node in sorted(used.items())]
-    modules = sorted(_closure(_targets(imported)) - {module})
-    parts += [f"{name}={_module_hash(name)}" for name in modules]
+    own = _facts(module, body.__name__)
+    modules = sorted(_closure(_modules(own.imports)) - {module})
+    parts = [own.digest, *(f"{name}={_facts(name).digest}" for name in modules)]
+    _remembered.save()
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of a module, or of a function with what it uses there: hash of the code, names that may be imported modules."""
+
+    digest: str
+    imports: tuple[str, ...]
+
+
+@cache
+def _facts(module: str, function: str = "") -> Facts:
+    path = _path(module)
+    assert path is not None
+    known = _remembered.get(path, function)
+    if known:
+        return known
+    tree = _tree(module)
+    if function:
+        used, imported = _reached(tree, function)
+        dump = "\n".join(f"{name}={ast.dump(node)}" for name, node in sorted(used.items()))
+    else:
+        imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        dump = ast.dump(tree)
+    found = Facts(hashlib.sha256(dump.encode()).hexdigest(), tuple(sorted(_named(imported))))
+    _remembered.put(path, function, found)
+    return found
 
 
 def _reached(tree: ast.Module, name: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
@@ -61,8 +96,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
         yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
 
 
-def _targets(statements: Iterable[ast.stmt]) -> set[str]:
-    """Followed modules of the package that import statements name; `from a import b` may mean module a.b."""
+def _named(statements: Iterable[ast.stmt]) -> set[str]:
+    """Names of the package's followed parts in import statements; `from a import b` may mean module a.b."""
     named: set[str] = set()
     for node in statements:
         if isinstance(node, ast.Import):
@@ -70,7 +105,11 @@ def _targets(statements: Iterable[ast.stmt]) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     followed = tuple(f"{PACKAGE}.{name}" for name in FOLLOWED)
-    return {name for name in named if name.startswith(followed) and _path(name) is not None}
+    return {name for name in named if name.startswith(followed)}
+
+
+def _modules(names: Iterable[str]) -> set[str]:
+    return {name for name in names if _path(name) is not None}
 
 
 def _closure(modules: set[str]) -> set[str]:
@@ -80,19 +119,8 @@ def _closure(modules: set[str]) -> set[str]:
         module = pending.pop()
         if module not in found:
             found.add(module)
-            pending += sorted(_imports(module) - found)
+            pending += sorted(_modules(_facts(module).imports) - found)
     return found
-
-
-@cache
-def _imports(module: str) -> frozenset[str]:
-    imports = (node for node in ast.walk(_tree(module)) if isinstance(node, ast.Import | ast.ImportFrom))
-    return frozenset(_targets(imports))
-
-
-@cache
-def _module_hash(module: str) -> str:
-    return hashlib.sha256(ast.dump(_tree(module)).encode()).hexdigest()
 
 
 @cache
@@ -119,3 +147,63 @@ def _path(module: str) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+class _Remembered:
+    """Facts of files kept from one process to the next, as compiled modules are: beside the code, by size and time.
+
+    Parsing the package takes longer than all else that loading the definitions does. Where the folder cannot be
+    written, facts are found anew each time.
+    """
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._entries: dict[str, dict[str, list[Any]]] = {}
+        self._is_changed = False
+
+    def get(self, path: Path, function: str) -> Facts | None:
+        self._load()
+        found = self._entries.get(_stamp(path), {}).get(function)
+        return Facts(found[0], tuple(found[1])) if found else None
+
+    def put(self, path: Path, function: str, facts: Facts) -> None:
+        """Remember, unless the file is so new that it could change again without its time telling."""
+        if time.time() - path.stat().st_ctime > SETTLED_SECONDS:
+            self._entries.setdefault(_stamp(path), {})[function] = [facts.digest, list(facts.imports)]
+            self._is_changed = True
+
+    def save(self) -> None:
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        target = self._file()
+        aside = target.with_name(f"{target.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):
+            target.parent.mkdir(exist_ok=True)
+            aside.write_text(json.dumps(self._entries), encoding="utf-8")
+            os.replace(aside, target)
+            for other in target.parent.glob(f"code_versions-{sys.implementation.cache_tag}-*.json"):
+                if other != target:  # of an older text of this module
+                    other.unlink()
+
+    def _load(self) -> None:
+        if self._root == ROOT:
+            return
+        self._root, self._entries, self._is_changed = ROOT, {}, False
+        with contextlib.suppress(OSError, ValueError):
+            read = json.loads(self._file().read_text(encoding="utf-8"))
+            there = {_stamp(path) for path in ROOT.rglob("*.py")}
+            self._entries = {stamp: facts for stamp, facts in read.items() if stamp in there}
+
+    def _file(self) -> Path:
+        return ROOT / "__pycache__" / f"code_versions-{sys.implementation.cache_tag}-{OWN_CODE}.json"
+
+
+def _stamp(path: Path) -> str:
+    """What changes whenever the file does. The time is that of the inode: installers set the other one as they like."""
+    stat = path.stat()
+    return f"{path.relative_to(ROOT)}|{stat.st_size}|{stat.st_ctime_ns}"
+
+
+OWN_CODE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+_remembered = _Remembered()

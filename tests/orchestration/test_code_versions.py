@@ -1,7 +1,5 @@
 """A step's code version changes with what it computes, and with nothing else."""
 
-import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,18 +44,13 @@ def version(tmp_path: Path, monkeypatch):
             old, new = changes.get(path.stem, ("", ""))
             assert old in text
             path.write_text(text.replace(old, new) if old else text)
-        for cached in (code_versions._tree, code_versions._module_hash, code_versions._imports):
+        for cached in (code_versions._tree, code_versions._facts):
             cached.cache_clear()
         monkeypatch.setattr(code_versions, "ROOT", tmp_path)
-
-        def wanted(x):
-            raise NotImplementedError
-
-        wanted.__module__ = "capeval_pipeline.orchestration.assets.toy"
-        return code_versions.code_version(wanted)
+        return recalled()
 
     yield of
-    for cached in (code_versions._tree, code_versions._module_hash, code_versions._imports):
+    for cached in (code_versions._tree, code_versions._facts):
         cached.cache_clear()
 
 
@@ -92,8 +85,35 @@ def test_what_changes_a_result_changes_the_version(version, change):
 
 @pytest.mark.parametrize("step", PYTHON_STEPS, ids=lambda step: step.name)
 def test_every_step_is_versioned_by_more_than_its_own_lines(step):
-    module = importlib.import_module(step.body.__module__)
-    _, imported = code_versions._reached(code_versions._tree(module.__name__), step.body.__name__)
-    assert code_versions._targets(imported), (
-        f"{step.name} reaches no method, sentence or reader in {sys.modules[module.__name__]}"
-    )
+    facts = code_versions._facts(step.body.__module__, step.body.__name__)
+    assert code_versions._modules(facts.imports), f"{step.name} reaches no method, sentence or reader"
+
+
+def test_facts_remembered_from_another_process_give_the_same_version_and_follow_changes(version, tmp_path, monkeypatch):
+    monkeypatch.setattr(code_versions, "SETTLED_SECONDS", -1.0)
+    first = version()
+    (kept,) = (tmp_path / "__pycache__").iterdir()
+    monkeypatch.setattr(code_versions, "_remembered", code_versions._Remembered())
+    with monkeypatch.context() as blind:  # nothing is parsed again
+        blind.setattr(code_versions, "_tree", None)
+        code_versions._facts.cache_clear()
+        assert recalled() == first
+    assert version(toy_deep=("return x", "return -x")) != first
+    kept.write_text("{broken")
+    monkeypatch.setattr(code_versions, "_remembered", code_versions._Remembered())
+    assert version() == first
+
+
+def test_a_file_just_changed_is_not_remembered(version, tmp_path):
+    version()
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def recalled() -> str:
+    """The version of `wanted` over the files as they lie there."""
+
+    def wanted(x):
+        raise NotImplementedError
+
+    wanted.__module__ = "capeval_pipeline.orchestration.assets.toy"
+    return code_versions.code_version(wanted)
