@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from capeval_pipeline.errors import UsageError
 
 DASK_PREFIX = "dask://"
+DASK_TIMEOUT_S = 10
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def open_executor(spec: str = "threads", n_workers: int = 2) -> Iterator[Executo
     """Open the executor that `spec` names: 'threads', 'processes' or 'dask://host:port'; closed on leaving.
 
     n_workers : threads or processes, at least 1; a Dask cluster has its own.
-    Raises UsageError for an unknown spec, or where the package `distributed` is needed and missing.
+    Raises UsageError for an unknown spec, where the package `distributed` is needed and missing, or no cluster answers.
     """
     if n_workers < 1:
         raise UsageError(f"an executor needs at least 1 worker, not {n_workers}")
@@ -38,7 +39,12 @@ def open_executor(spec: str = "threads", n_workers: int = 2) -> Iterator[Executo
             from distributed import Client
         except ImportError as error:
             raise UsageError(f"executor {spec!r} needs the package 'distributed', which is not installed") from error
-        with Client(f"tcp://{spec[len(DASK_PREFIX) :]}") as client:
+        address = spec[len(DASK_PREFIX) :]
+        try:
+            client = Client(f"tcp://{address}", timeout=DASK_TIMEOUT_S)
+        except OSError as error:
+            raise UsageError(f"no Dask cluster answers at {address} ({error})") from error
+        with client:
             yield client.get_executor()
     else:
         raise UsageError(f"unknown executor {spec!r}; expected 'threads', 'processes' or 'dask://host:port'")

@@ -133,7 +133,8 @@ PARTITIONED = {
         "policy",
         "policy pulls_for_target target_accuracy saving_vs_ucb_e coverage_simultaneous coverage_lower "
         "mean_interval_width bias_z seconds_per_run n_runs n_training_models rank bonus interval mean_error "
-        "pulls_lower pulls_upper saving_lower saving_upper residual_variance_ratio n_certified n_wrong_certificates",
+        "pulls_lower pulls_upper saving_lower saving_upper residual_variance_ratio n_certified n_wrong_certificates "
+        "pulls_for_90 pulls_90_lower pulls_90_upper pairing_ratio",
     ),
     "simulations.identification_intervals": (
         "policy interval n_answers",

@@ -159,6 +159,7 @@ def summary_frame(
     n_training_models: int,
     rank: int | None,
     residual_variance_ratio: float,
+    pairing_ratio: float,
 ) -> pd.DataFrame:
     """simulations.identification_summary; NaN where a figure does not exist, which the lake keeps as NULL."""
     rows = [
@@ -180,9 +181,13 @@ def summary_frame(
             "mean_error": summary.mean_error,
             "pulls_lower": summary.pulls.lower,
             "pulls_upper": summary.pulls.upper,
+            "pulls_for_90": summary.pulls_90.value,
+            "pulls_90_lower": summary.pulls_90.lower,
+            "pulls_90_upper": summary.pulls_90.upper,
             "saving_lower": summary.saving.lower,
             "saving_upper": summary.saving.upper,
             "residual_variance_ratio": residual_variance_ratio,
+            "pairing_ratio": pairing_ratio,
             "n_certified": summary.n_certified,
             "n_wrong_certificates": summary.n_wrong_certificates,
         }

@@ -93,13 +93,13 @@ SECTIONS: tuple[Section, ...] = (
             Drawing("interval-widths", (queries.IDENTIFICATION_INTERVALS,), interval_widths),
         ),
         (views.IDENTIFICATION,),
-        (views.INTERVALS,),
+        (views.GAP_CLASSES, views.INTERVALS),
         "Replays on the stored answers: every policy gets the same models and the same order of items.",
     ),
     Section(
         "frontier",
         "How much better is the best mixture, at what cost?",
-        ("frontier", "frontier_saving", "frontier_router"),
+        ("frontier", "frontier_saving", "frontier_router", "frontier_latency"),
         (
             Drawing(
                 "frontier",

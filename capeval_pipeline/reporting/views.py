@@ -207,11 +207,13 @@ ROUTING = View(
 
 IDENTIFICATION = View(
     "identification",
-    "Calls until the target accuracy, by policy (90 % over replays); coverage of its intervals.",
+    "Calls until a policy names a best model in so many of its replays (90 % interval over replays), what it saves, "
+    "and in how many replays all its intervals held at all times (90 % are promised unless delta is set).",
     queries.IDENTIFICATION_SUMMARY,
     (
         Column("policy", lambda row: policy_name(row["policy"]), False),
-        Column("calls until target", lambda row: _calls(row)),
+        Column("calls for 90 %", lambda row: _calls(row, "pulls_for_90", "pulls_90_lower", "pulls_90_upper")),
+        Column("calls for the target", lambda row: _calls(row)),
         plain("target", "target_accuracy", percent),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
         plain("mean error", "mean_error", percent),
@@ -219,6 +221,24 @@ IDENTIFICATION = View(
         plain("width", "mean_interval_width", score),
         Column("certified (wrong)", lambda row: _certified(row), True),
         plain("replays", "n_runs", count),
+    ),
+)
+
+GAP_CLASSES = View(
+    "gap-classes",
+    "Difficulty by how far apart the two best models are: replays on subsets of these models with such a gap. The last "
+    "column counts the replays above, of all models at once, that are as hard.",
+    queries.IDENTIFICATION_GAP_CLASSES,
+    (
+        plain("gap of the best two", "gap_class"),
+        Column("policy", lambda row: policy_name(row["policy"]), False),
+        Column("calls for the target", lambda row: _calls(row)),
+        Column("of all answers", lambda row: _share_of_cells(row)),
+        with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
+        plain("read until certified", "mean_certificate_share", percent),
+        plain("models", "n_arms", count),
+        plain("replays", "n_runs", count),
+        plain("replays above", "n_study_runs", count),
     ),
 )
 
@@ -430,10 +450,16 @@ def _few(names: Sequence[Any] | None, limit: int = 4) -> str:
     return listed + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def _calls(row: Row) -> str:
-    if is_unknown(row["pulls_for_target"]):
+def _calls(row: Row, value: str = "pulls_for_target", lower: str = "pulls_lower", upper: str = "pulls_upper") -> str:
+    if is_unknown(row[value]):
         return "not reached"
-    return f"{count(row['pulls_for_target'])} ({between(row['pulls_lower'], row['pulls_upper'], count)})"
+    return f"{count(row[value])} ({between(row[lower], row[upper], count)})"
+
+
+def _share_of_cells(row: Row) -> str:
+    if is_unknown(row["pulls_for_target"]):
+        return UNKNOWN
+    return percent(row["pulls_for_target"] / (row["n_arms"] * row["n_items"]))
 
 
 def _certified(row: Row) -> str:

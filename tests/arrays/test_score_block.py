@@ -119,6 +119,7 @@ def test_frames_have_the_columns_of_their_contracts_and_nulls_for_the_unknown():
             n_training_models=0,
             rank=None,
             residual_variance_ratio=float("nan"),
+            pairing_ratio=0.4,
         ),
     }
     for name, frame in frames.items():

@@ -309,6 +309,9 @@ def _identification() -> dict[str, Rows]:
             "pulls_for_target": 4300 / speed if speed > 0.7 else None,
             "pulls_lower": 3900 / speed,
             "pulls_upper": 4900 / speed,
+            "pulls_for_90": 3300 / speed,
+            "pulls_90_lower": 2900 / speed,
+            "pulls_90_upper": 3700 / speed,
             "target_accuracy": 0.95,
             "saving_vs_ucb_e": 1 - 1 / speed,
             "coverage_simultaneous": 0.97,
@@ -333,7 +336,27 @@ def _identification() -> dict[str, Rows]:
         for kind, width in (("betting", 2.0), ("empirical_bernstein", 2.6))
         for answers in (50, 100, 200, 400)
     ]
+    savings: Rows = [
+        {
+            "benchmark_id": QUIZ,
+            "gap_class": gap_class,
+            "policy": policy,
+            "n_runs": 40,
+            "n_study_runs": 104 if gap_class == ".01–.02" else 0,
+            "n_arms": 24,
+            "n_items": 100,
+            "smallest_gap": gap,
+            "target_accuracy": 0.95,
+            "pulls_for_target": 30 / gap / speeds[policy],
+            "pulls_lower": 25 / gap / speeds[policy],
+            "pulls_upper": 36 / gap / speeds[policy],
+            "saving_vs_ucb_e": 1 - 1 / speeds[policy],
+        }
+        for gap_class, gap in ((".01–.02", 0.011), ("≥.04", 0.05))
+        for policy in ("pulse", "ucb_e")
+    ]
     return {
+        "marts.identification_savings": savings,
         "simulations.identification_curves": curves,
         "simulations.identification_summary": summary,
         "simulations.identification_intervals": intervals,

@@ -30,13 +30,17 @@ def test_a_saving_stands_beside_its_interval_its_ceiling_and_the_number_of_repla
     sentence = identification_sentence(**COMMON, pulse=pulse, residual_variance_ratio=0.8)
     assert "PULSE needs 12,000 calls (12 %)" in sentence
     assert "save 20 % against UCB-E (90 % interval 10 % to 30 %, 104 replays)" in sentence
-    assert "predictions explain 20 % of what is left" in sentence
+    assert "predictions explain 20 % of the variance of its other scores" in sentence
+    assert "the same items saves 57 % of a comparison's variance" in sentence
+    # The ceiling stands before the promise.
+    assert sentence.index("about the most they can save") < sentence.index("save 20 % against UCB-E")
     assert "the first sweep alone costs 3,000 calls" in sentence
 
 
 def test_a_saving_above_its_ceiling_is_not_taken_at_its_word():
     pulse = PolicyFigures(10_000.0, 0.31, 0.2, 0.44)
-    assert "partly luck" in identification_sentence(**COMMON, pulse=pulse, residual_variance_ratio=0.82)
+    assert "luck of these replays" in identification_sentence(**COMMON, pulse=pulse, residual_variance_ratio=0.82)
+    assert "luck" not in identification_sentence(**COMMON, pulse=pulse, residual_variance_ratio=0.6)
 
 
 @pytest.mark.parametrize(

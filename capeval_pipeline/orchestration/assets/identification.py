@@ -91,6 +91,7 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
             n_training_models=n_training_models,
             rank=None if predictor is None else predictor.prior_mean.size,
             residual_variance_ratio=residual,
+            pairing_ratio=pairing,
         ),
         "simulations.identification_intervals": intervals_frame(runs, world),
     }

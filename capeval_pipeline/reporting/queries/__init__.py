@@ -12,6 +12,7 @@ from capeval_pipeline.reporting.queries.frontier import (
 )
 from capeval_pipeline.reporting.queries.identification import (
     IDENTIFICATION_CURVES,
+    IDENTIFICATION_GAP_CLASSES,
     IDENTIFICATION_INTERVALS,
     IDENTIFICATION_SUMMARY,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "FRONTIER_VERDICT",
     "HEADER",
     "IDENTIFICATION_CURVES",
+    "IDENTIFICATION_GAP_CLASSES",
     "IDENTIFICATION_INTERVALS",
     "IDENTIFICATION_SUMMARY",
     "ITEM_HEALTH",

@@ -32,6 +32,9 @@ select
     pulls_for_target,
     pulls_lower,
     pulls_upper,
+    pulls_for_90,
+    pulls_90_lower,
+    pulls_90_upper,
     target_accuracy,
     saving_vs_ucb_e,
     saving_lower,
@@ -57,5 +60,29 @@ select policy, interval, n_answers, mean_width, miss_any_time, n_arm_runs
 from simulations.identification_intervals
 where benchmark_id = $benchmark
 order by policy <> 'pulse', policy, interval, n_answers
+""",
+)
+
+IDENTIFICATION_GAP_CLASSES = Query(
+    "identification_gap_classes",
+    """
+select
+    gap_class,
+    policy,
+    n_runs,
+    n_study_runs,
+    n_arms,
+    n_items,
+    pulls_for_target,
+    pulls_lower,
+    pulls_upper,
+    target_accuracy,
+    saving_vs_ucb_e,
+    saving_lower,
+    saving_upper,
+    mean_certificate_share
+from marts.identification_savings
+where benchmark_id = $benchmark
+order by smallest_gap, gap_class, policy <> 'pulse', policy
 """,
 )

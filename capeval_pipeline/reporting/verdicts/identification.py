@@ -61,9 +61,10 @@ def identification_sentence(
     n_cells = n_arms * n_items
     parts = [_found(n_runs, n_arms, n_training_models, n_cells, target_accuracy, uniform, ucb_e, pulse)]
     if pulse is not None and ucb_e is not None:
-        parts.append(_saving(pulse, ucb_e, n_runs, n_cells, first_sweep, residual_variance_ratio))
+        # The ceiling first: a saving is to be read in its light.
         if not math.isnan(residual_variance_ratio):
-            parts.append(_ceiling(pulse, residual_variance_ratio, pairing_ratio, first_sweep))
+            parts.append(_ceiling(residual_variance_ratio, pairing_ratio, first_sweep))
+        parts.append(_saving(pulse, ucb_e, n_runs, n_cells, first_sweep, residual_variance_ratio))
     if race is not None:
         parts.append(_certified(race, n_runs))
     if left_out is not None and left_out.policies:
@@ -113,9 +114,10 @@ def _saving(
     )
     basis = f"{_percent(pulse.saving)} of the calls of UCB-E, {limits}, {n_runs} replays"
     if has_limits and pulse.saving_lower > 0:
-        return (
-            f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)."
-        )
+        text = f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)"
+        if pulse.saving > 1 - residual_variance_ratio:
+            text += "; what exceeds the ceiling is luck of these replays, or predictions that improve with more answers"
+        return f"{text}."
     if not math.isnan(residual_variance_ratio) and residual_variance_ratio > 0.95:
         reason = f"they explain only {_percent(1 - residual_variance_ratio)} of the variance of the scores"
     elif ucb_e.pulls <= 1.5 * first_sweep:
@@ -127,13 +129,11 @@ def _saving(
     return f"Prediction saves nothing here ({basis}), because {reason}."
 
 
-def _ceiling(pulse: PolicyFigures, residual_variance_ratio: float, pairing_ratio: float, first_sweep: int) -> str:
-    ceiling = 1 - residual_variance_ratio
+def _ceiling(residual_variance_ratio: float, pairing_ratio: float, first_sweep: int) -> str:
     text = (
-        f"After 50 answers of a model predictions explain {_percent(ceiling)} of what is left, about the most they save"
+        f"After 50 answers of a model predictions explain {_percent(1 - residual_variance_ratio)} of the variance of "
+        "its other scores, about the most they can save"
     )
-    if pulse.saving > ceiling:
-        text += " (a larger saving above is partly luck of these replays, or of predictions that improve later)"
     if not math.isnan(pairing_ratio):
         text += (
             f"; asking the best models the same items saves {_percent(1 - pairing_ratio)} of a comparison's variance"

@@ -66,6 +66,10 @@ IDENTIFICATION_SUMMARY = partitioned(
         real("residual_variance_ratio", "variance of score minus prediction over variance of score"),
         integer("n_certified", "replays that ended with a certificate", "replays"),
         integer("n_wrong_certificates", "certificates that named a model that is not best", "replays"),
+        real("pulls_for_90", "pulls until accuracy reaches 90 %; NULL when never", "pulls"),
+        real("pulls_90_lower", "bootstrap over seeds, 90 %", "pulls"),
+        real("pulls_90_upper", "bootstrap over seeds, 90 %", "pulls"),
+        real("pairing_ratio", "variance of score differences of the best models over the sum of their variances"),
     ],
     "What a policy needs and whether its intervals hold; one row per benchmark and policy.",
 )
