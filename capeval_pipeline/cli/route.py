@@ -74,7 +74,7 @@ def _clusters(found: Benchmark) -> "tuple[LabelledClusters, dict[int, str], str]
     benchmark_id = found.benchmark_id
 
     def rows(query: str, **values: str) -> Any:
-        return found.connection.execute(query, {"benchmark": benchmark_id, **values})
+        return found.connection.sql(query, params={"benchmark": benchmark_id, **values})
 
     fits = rows(
         "select * from estimates.ecc_fits where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc') "
