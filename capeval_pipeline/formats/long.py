@@ -142,9 +142,20 @@ class _LongRows:
                 batch = next(stream, None)
                 if batch is None:
                     self._refuse_unknown_metric()
+                    if (warned := self._defaulted_metric()) is not None:
+                        yield warned
             except FileRefused as fault:
                 fault.n_read = max(fault.n_read, self.n_records)
                 raise
+
+    def _defaulted_metric(self) -> Chunk | None:
+        """A warning where rows have several metrics and nobody chose: which one comes first is the file's accident."""
+        if self.options.metric is not None or len(self.seen_metrics) < 2:
+            return None
+        listed = one_line(", ".join(sorted(self.seen_metrics)), 120)
+        found, advice = f"scores are {shown(self.metric)} of {listed}", "Declare metric in benchmark.yml."
+        text = message(self.path.name, "file", found, "a chosen metric", advice)
+        return chunk_of(n_read=0, rejections=rejection_rows([(None, "warning", "file", "metric_defaulted", text)]))
 
     def _refuse_unknown_metric(self) -> None:
         """A metric that was asked for and that no row has would leave every cell without a score."""

@@ -35,7 +35,7 @@ def matches(path: Path) -> float:
 
 def read(path: Path, options: ReadOptions) -> Reading:
     """Read a file of judgments. Raises FileRefused while it is read: truncated, archive_damaged …"""
-    is_pair = '"g1_winner"' in head_of(path).text.partition("\n")[0]
+    is_pair = '"g1_winner"' in head_of(path).text  # not only in the first line, which may be a broken one
     score_range = None if is_pair else options.score_range or RANGE
     facts = FileFacts(format="mt_bench", score_range=score_range)
     return Reading(facts, _chunks(path, options, is_pair=is_pair))
@@ -51,7 +51,7 @@ def _chunks(path: Path, options: ReadOptions, *, is_pair: bool) -> Iterator[Chun
                 rows.refuse_fault(record)
             elif ("g1_winner" in record or "model_1" in record) != is_pair:
                 found, expected = ("a grade", "a pair") if is_pair else ("a pair", "a grade")
-                rows.refuse(place, "bad_row", f"is {found}", f"{expected} as in the first line")
+                rows.refuse(place, "bad_row", f"is {found}", f"{expected} as the others")
             elif is_pair:
                 _pair(rows, flips, place, record)
             else:

@@ -67,14 +67,13 @@ def test_a_broken_line_of_judgments_is_refused_alone(tmp_path):
 
 
 @pytest.mark.parametrize("is_pair_first", [True, False])
-def test_pairs_and_grades_do_not_share_a_file_as_their_ranges_differ(tmp_path, is_pair_first):
+def test_a_grade_among_pairs_is_refused_as_its_range_is_another(tmp_path, is_pair_first):
+    """Found by fuzzing: a grade of 5 was kept beside a declared range of 0 to 1."""
     grade = {"question_id": 81, "model": "elm", "judge": ["j", "single"], "score": 5, "turn": 1}
     records = [pair(), grade] if is_pair_first else [grade, pair()]
-    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records)))
-    found = read_whole(mt_bench, path)
-    assert (found.locations(), found.reasons()) == (["line 2"], {"bad_row": 1})
-    assert (len(found.judgments), len(found.generations)) == ((2, 0) if is_pair_first else (0, 1))
-    assert found.facts.score_range == (None if is_pair_first else (1.0, 10.0))
+    found = read_whole(mt_bench, write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records))))
+    assert (found.locations(), found.reasons()) == (["line 2" if is_pair_first else "line 1"], {"bad_row": 1})
+    assert (len(found.judgments), len(found.generations), found.facts.score_range) == (2, 0, None)
 
 
 # -- AlpacaEval -------------------------------------------------------------------------------------------------------

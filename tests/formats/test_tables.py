@@ -58,6 +58,8 @@ def test_rows_of_other_metrics_are_values_and_no_generations(tmp_path):
     path = write(tmp_path / "a.csv", "item_id,model,metric,score\nq1,a,acc,1\nq1,a,length,212\n")
     found = read_whole(long, path)
     assert [(row["metric"], row["score"]) for row in found.generations] == [("acc", 1.0)]
+    assert found.reasons("warning") == {"metric_defaulted": 1}
+    assert read_whole(long, path, metric="length", score_range=(0, 300)).reasons("warning") == {}
     assert [(row["metric"], row["value"], row["is_main"]) for row in found.metric_values] == [
         ("acc", 1.0, True),
         ("length", 212.0, False),
