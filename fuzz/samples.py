@@ -58,7 +58,7 @@ _WIDE = (
     b"sep=;\nID;elm;average\nq1;0,5;1\nq2;1;0,25\n",
     b"sample_id,prompt,m1|model_response,m1|total_cost,m1,oracle_model_to_route_to\nx,\"['Q?']\",a,0.1,1.0,m1\n",
 )
-_ITEMS = b"item_id,prompt,category\ng1,Q?,a\ng2,R?,b\n"
+_ITEMS = b"item_id,prompt,category\ng1,Q?,a\ng2,R?,b\nq1,S?,b\nq2,S?,b\n"
 _RESULTS = b"item_id,model,score,generation\ng1,elm,1,0\ng1,elm,0,1\ng2,elm,0.5,0\ng3,elm,1,0\n"
 _PAIRS = b"item_id,model_a,model_b,winner,worker,position\ng1,elm,oak,a,w,0\ng1,elm,oak,b,w,1\ng2,elm,oak,tie,v,\n"
 _LM_NEW = [test_lm_eval.sample(n, filter_=name, exact_match=float(n == 0)) for n in (0, 1)
