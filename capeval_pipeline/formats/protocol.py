@@ -178,10 +178,21 @@ def rows_of(schema: pa.Schema, columns: Mapping[str, Any], n_rows: int | None = 
             is_encoded = pa.types.is_dictionary(given.type)
             array = given if is_encoded or given.type == schema_field.type else given.cast(schema_field.type)
         else:
-            array = pa.array(given, schema_field.type)
+            array = _array(given, schema_field.type)
         arrays.append(array)
         fields.append(pa.field(schema_field.name, array.type))
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Values as Arrow holds them. Half of a surrogate pair, which is no text, is written as its escape; it is so rare
+    that it is looked for only where Arrow has met one."""
+    try:
+        return pa.array(values, type_)
+    except UnicodeEncodeError:
+        texts = [value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+                 for value in values]  # fmt: skip
+        return pa.array(texts, type_)
 
 
 def chunk_of(

@@ -244,12 +244,7 @@ class RowCollector:
 
 def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
     names = {name for row in rows for name in row}
-    columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
-    try:
-        return rows_of(schema, columns, len(rows))
-    except UnicodeEncodeError:  # half of a surrogate pair in a name; rare, so it is not looked for in every text
-        texts = {name: [storable(v) if isinstance(v, str) else v for v in values] for name, values in columns.items()}
-        return rows_of(schema, texts, len(rows))
+    return rows_of(schema, {name: [row.get(name) for row in rows] for name in sorted(names)}, len(rows))
 
 
 def model_named(path: Path, options: ReadOptions, *names: str | None) -> str:

@@ -27,6 +27,8 @@ def test_half_a_surrogate_pair_in_a_name_is_kept_as_its_escape(tmp_path):
     text = json.dumps(report(submitted_ids=["a"])).replace("submitted_ids", "subm\\ud800_ids")
     found = read_whole(swebench, write(tmp_path / "elm.run.json", text))
     assert cells(found) == [("a", "unscored", None, "subm\\ud800")]
+    text = json.dumps(report(error_ids=[None])).replace("error_ids", "err\\udcefr_ids")
+    assert read_whole(swebench, write(tmp_path / "elm.run.json", text)).locations() == ["key err\\udcefr_ids"]
 
 
 def test_lists_of_what_was_resolved_need_the_list_of_all(tmp_path):
