@@ -5,7 +5,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 RUN := .venv/bin/
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: install demo test test-slow test-browser lint format up lock clean
+.PHONY: install demo test test-slow test-browser fuzz lint format up lock clean
 
 install: .venv/installed
 
@@ -28,6 +28,11 @@ test-slow: install
 
 test-browser: install
 	$(RUN)pytest -m browser -q
+
+# Coverage-guided, on Linux and x86-64: make fuzz [FUZZ="inspect long_csv"] [FUZZ_SECONDS=600], a target after the other
+fuzz: install
+	$(UV) sync --frozen --group fuzz
+	OMP_NUM_THREADS=1 $(RUN)python -m fuzz.fuzz_readers $(FUZZ) --seconds $(or $(FUZZ_SECONDS),600)
 
 lint: install
 	$(RUN)ruff check
