@@ -18,6 +18,8 @@ class EncodedGenerations:
 
     categories : (n_items,) text or None; left_out : 'model: reason'; n_items_left_out : items no model has enough
     draws of. With one draw a cell there is one generation, the mean of a cell's draws.
+    reasons : model → why it is left out of everything; latency_reasons : model → why it is left out where latency is
+    the cost (it has no latency there, NaN in latency_s, but takes part in all else)
     """
 
     items: list[str]
@@ -26,8 +28,14 @@ class EncodedGenerations:
     cost_usd: FloatArray | None
     latency_s: FloatArray | None
     categories: NDArray[np.object_]
-    left_out: list[str]
+    reasons: dict[str, str]
+    latency_reasons: dict[str, str]
     n_items_left_out: int
+
+    @property
+    def left_out(self) -> list[str]:
+        """'model: reason' of everyone left out, in the order of the models."""
+        return [f"{model}: {reason}" for model, reason in self.reasons.items()]
 
 
 def encode_generations(
@@ -51,22 +59,24 @@ def encode_generations(
     shape = (len(item_ids), len(model_ids), len(generation_ids))
     flat = (item_codes * shape[1] + model_codes) * shape[2] + generation_codes
     scores, cost, latency = (_spread(scored[name], flat, shape) for name in ("quality", "cost_usd", "latency_s"))
-    keeps, has_costs, has_several, left_out = _who_takes_part(scores, cost, model_ids, max_missing_share)
+    keeps, has_costs, has_several, reasons = _who_takes_part(scores, cost, model_ids, max_missing_share)
     scores, cost, latency = scores[:, keeps], cost[:, keeps], latency[:, keeps]
     if not has_several:
         scores, cost, latency = (_cell_means(values) for values in (scores, cost, latency))
     n_draws = (~np.isnan(scores)).sum(axis=2)
     kept_items = (n_draws >= (2 if has_several else 1)).any(axis=1)
-    has_latency = _has_everywhere(latency, n_draws, max_missing_share)
     kept_ids = [item for item, keep in zip(item_ids, kept_items, strict=True) if keep]
+    models = [model for model, keep in zip(model_ids, keeps, strict=True) if keep]
+    latency, latency_reasons = _with_latency(latency, n_draws, models, max_missing_share)
     return EncodedGenerations(
         items=kept_ids,
-        models=[model for model, keep in zip(model_ids, keeps, strict=True) if keep],
+        models=models,
         scores=scores[kept_items],
         cost_usd=cost[kept_items] if has_costs else None,
-        latency_s=latency[kept_items] if has_latency else None,
+        latency_s=latency[kept_items] if len(models) - len(latency_reasons) >= 2 else None,
         categories=_categories(items, kept_ids),
-        left_out=left_out,
+        reasons=reasons,
+        latency_reasons=latency_reasons,
         n_items_left_out=int((~kept_items).sum()),
     )
 
@@ -88,8 +98,8 @@ def _spread(values: pd.Series, flat: NDArray[np.int64], shape: tuple[int, int, i
 
 def _who_takes_part(
     scores: FloatArray, cost: FloatArray, models: list[str], max_missing_share: float
-) -> tuple[NDArray[np.bool_], bool, bool, list[str]]:
-    """Models kept, whether there are costs, whether there are several draws, and 'model: reason' of the others."""
+) -> tuple[NDArray[np.bool_], bool, bool, dict[str, str]]:
+    """Models kept, whether there are costs, whether there are several draws, and model → reason of the others."""
     n_draws = (~np.isnan(scores)).sum(axis=2)
     n_items = np.maximum((n_draws > 0).sum(axis=0), 1)
     has_cost = (~np.isnan(cost) & ~np.isnan(scores)).any(axis=2)
@@ -103,7 +113,7 @@ def _who_takes_part(
     has_several = int((~lacks_draws & ~lacks_cost).sum()) >= min(2, int((~lacks_cost).sum()))
     if not has_several:
         lacks_draws[:] = False
-    left_out = []
+    left_out = {}
     for index, model in enumerate(models):
         reasons = []
         if lacks_cost[index]:
@@ -111,7 +121,7 @@ def _who_takes_part(
         if lacks_draws[index]:
             reasons.append(f"fewer than 2 draws on {100 * with_one_draw[index]:.0f} % of its items")
         if reasons:
-            left_out.append(f"{model}: {', '.join(reasons)}")
+            left_out[model] = ", ".join(reasons)
     return ~(lacks_cost | lacks_draws), has_costs, has_several, left_out
 
 
@@ -121,10 +131,18 @@ def _cell_means(values: FloatArray) -> FloatArray:
     return np.where(known.any(axis=2), total / np.maximum(known.sum(axis=2), 1), np.nan)[:, :, None]
 
 
-def _has_everywhere(values: FloatArray, n_draws: NDArray[np.int64], max_missing_share: float) -> bool:
-    """Whether every model has the value on nearly all of its items."""
-    lacking = ((n_draws > 0) & np.isnan(values).all(axis=2)).sum(axis=0) / np.maximum((n_draws > 0).sum(axis=0), 1)
-    return bool((lacking <= max_missing_share).all())
+def _with_latency(
+    latency: FloatArray, n_draws: NDArray[np.int64], models: list[str], max_missing_share: float
+) -> tuple[FloatArray, dict[str, str]]:
+    """Latency of the models that have it on nearly all of their items, NaN for the others; model → share lacking."""
+    lacking = ((n_draws > 0) & np.isnan(latency).all(axis=2)).sum(axis=0) / np.maximum((n_draws > 0).sum(axis=0), 1)
+    is_out = lacking > max_missing_share
+    reasons = {
+        model: f"no latency on {100 * share:.0f} % of its items"
+        for model, share, out in zip(models, lacking, is_out, strict=True)
+        if out
+    }
+    return np.where(is_out[None, :, None], np.nan, latency), reasons
 
 
 def _categories(items: pd.DataFrame | None, item_ids: list[str]) -> NDArray[np.object_]:

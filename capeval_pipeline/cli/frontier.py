@@ -20,7 +20,7 @@ def frontier(
     """
     from capeval_pipeline.reporting import views
 
-    questions = ("frontier", "frontier_saving", "frontier_router", "frontier_draws", "costs")
+    questions = ("frontier", "frontier_saving", "frontier_router", "frontier_latency", "frontier_draws", "costs")
     show(
         invocation(context),
         benchmark,

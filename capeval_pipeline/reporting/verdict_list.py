@@ -19,6 +19,7 @@ QUESTIONS = (
     "frontier",
     "frontier_saving",
     "frontier_router",
+    "frontier_latency",
     "frontier_draws",
     "coverage",
     "order_bias",

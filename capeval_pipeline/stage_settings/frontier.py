@@ -14,6 +14,18 @@ class FrontierSettings(BaseModel):
         default=30, ge=10, le=500, description="Worlds drawn from the topic model to measure the bias in."
     )
     n_permutations: int = Field(default=50, ge=20, le=1000, description="Permutations of the test for a shared shock.")
+    n_refits: int = Field(
+        default=10,
+        ge=3,
+        le=200,
+        description="Simulated experiments the topic model is fitted to again, to learn how far off its answer may be.",
+    )
+    latency_limits_s: list[float] = Field(
+        default=[],
+        max_length=12,
+        description="Seconds that at most 5 % of a system's answers may exceed; empty: the best single model's own "
+        "95 % quantile, half and a quarter of it.",
+    )
     topic_counts: list[int] = Field(
         default=[1, 3, 6], min_length=1, max_length=8, description="Numbers of topics to choose from by BIC."
     )

@@ -13,7 +13,7 @@ from capeval_pipeline.stage_settings.frontier import FrontierSettings
 from capeval_pipeline.storage.conformity import conform, empty
 from capeval_pipeline.storage.tables import TABLES
 
-QUICK = FrontierSettings(n_simulations=10, n_splits=4, n_permutations=20, n_multipliers=100)
+QUICK = FrontierSettings(n_simulations=10, n_splits=4, n_permutations=20, n_multipliers=100, n_refits=3)
 
 
 class BenchmarkPart:
@@ -75,15 +75,53 @@ def made(part):
 def test_all_tables_fit_their_contracts():
     result = made(BenchmarkPart(has_clusters=True))
     assert set(result.frontier_points["cost_axis"]) == {"usd", "latency_p95_s"}
-    assert {"pre_hoc", "post_hoc_pay_all", "post_hoc_pay_kept", "constant", "cluster_router"} == set(
-        result.frontier_points["routing"]
-    )
+    assert set(result.frontier_points["routing"]) == {
+        "pre_hoc",
+        "post_hoc_pay_all",
+        "post_hoc_pay_kept",
+        "post_hoc_stop",
+        "constant",
+        "cluster_router",
+    }
     assert {verdict.question for verdict in result.outcome.verdicts} >= {"frontier"}
     router = result.frontier_headlines.query("routing == 'cluster_router'")
     assert len(router) == 1 and router["oracle_quality_at_matched_cost"].notna().all()
+    assert (router["matched_cost_error_reduction_lower"] < router["matched_cost_error_reduction_upper"]).all()
+    # 120 items, fewer than 200: the best model's quality on items that did not choose it stands beside its own.
+    assert (result.frontier_headlines.query("routing == 'pre_hoc'")["best_quality_held_out"] < 1).all()
+    limits = result.frontier_latency_limits
+    assert limits["latency_limit_s"].tolist() == sorted(limits["latency_limit_s"]) and len(limits) == 3
+    told = limits[limits["lower"].notna()]
+    assert len(told) > 0 and (told["lower"] <= told["upper"]).all()
     diagnostics = result.frontier_diagnostics.iloc[0]
     assert (diagnostics["n_models"], diagnostics["n_generations"]) == (4, 3)
     assert set(result.oracle_bias_curve["source"]) == {"observed", "forecast"}
+
+
+def test_a_model_without_latency_is_left_out_of_that_axis_alone():
+    part = BenchmarkPart()
+    generations = part.frames["staging.stg_generations"]
+    generations.loc[generations["model_id"] == "lab/m1", "latency_s"] = np.nan
+    result = made(part)
+    models = result.frontier_models.set_index(["cost_axis", "model_id"])
+    assert models["is_in_frontier"].sum() == 7
+    out = models.loc["latency_p95_s", "lab/m1"]
+    assert out["reason"] == "no latency on 100 % of its items" and np.isnan(out["cost_usd"])
+    n_models = result.frontier_headlines.groupby("cost_axis")["n_models"].unique()
+    assert (n_models["usd"].tolist(), n_models["latency_p95_s"].tolist()) == ([4], [3])
+    assert "Left out, for want of latencies: lab/m1." in " ".join(v.sentence for v in result.outcome.verdicts)
+
+
+def test_a_model_left_out_is_named_with_the_rule_of_the_setting():
+    part = BenchmarkPart()
+    generations = part.frames["staging.stg_generations"]
+    without = (generations["model_id"] == "lab/m1") & (generations["item_id"] < "q012")  # a tenth of its items
+    generations.loc[without, "cost_usd"] = np.nan
+    strict = made(part).frontier_models.set_index(["cost_axis", "model_id"]).loc["usd", "lab/m1"]
+    assert strict["reason"] == "no cost on 10 % of its items"
+    lenient = frontier.body(part, QUICK.model_copy(update={"max_missing_share": 0.2}))
+    models = lenient.tables["estimates.frontier_models"].set_index(["cost_axis", "model_id"])
+    assert models.loc[("usd", "lab/m1"), "is_in_frontier"]
 
 
 def test_without_costs_there_are_oracle_values_but_no_frontier():

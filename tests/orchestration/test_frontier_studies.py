@@ -36,5 +36,6 @@ def test_each_study_has_its_table():
     assert [study.table for study in FRONTIER_STUDIES] == [
         "studies.oracle_bias_decay",
         "studies.debiaser_comparison",
+        "studies.interval_coverage",
         "studies.topic_entropy",
     ]

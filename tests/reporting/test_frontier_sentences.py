@@ -2,13 +2,18 @@
 
 import math
 
+import pytest
+
 from capeval_pipeline.reporting.verdicts.frontier import (
     draws_sentence,
     frontier_sentence,
+    latency_limit_sentence,
+    latency_sentence,
     left_out_sentence,
     oracle_sentence,
     router_sentence,
     saving_sentence,
+    to_know_more_sentence,
 )
 
 FIGURES = {
@@ -87,7 +92,84 @@ def test_only_the_first_three_left_out_are_named():
     assert sentence is not None and "and 2 more" in sentence and "among 4 models" in sentence
 
 
-def test_a_router_is_measured_against_the_oracle():
-    assert router_sentence(share_of_gain=math.nan, share_by_category=0.6) is None
-    sentence = router_sentence(share_of_gain=0.42, share_by_category=0.6)
-    assert sentence is not None and "42.0 % of the oracle's gain" in sentence and "60.0 %" in sentence
+ROUTED = {
+    "quality": 0.75,
+    "best_model": "m",
+    "best_quality": 0.7,
+    "oracle_quality": 0.8,
+    "gain_lower": 0.02,
+    "gain_upper": 0.08,
+    "n_items": 400,
+}
+
+
+def test_a_router_stands_between_the_best_model_and_the_oracle():
+    sentence = router_sentence(**ROUTED, share_by_category=0.6)
+    assert sentence is not None
+    assert sentence.startswith(
+        "On 400 test items a router by cluster reaches 75.0 % at the cost of m, which reaches 70.0 % there (+5.0 points"
+    )
+    assert "+2.0 to +8.0" in sentence
+    # .05 of .10
+    assert (
+        "50.0 % of what the best possible choice (80.0 %) would add; one by true category would get 60.0 %" in sentence
+    )
+
+
+def test_without_an_oracle_a_router_is_measured_against_the_best_model_alone():
+    sentence = router_sentence(**{**ROUTED, "oracle_quality": math.nan})
+    assert sentence is not None and "oracle" not in sentence
+    assert router_sentence(**{**ROUTED, "quality": math.nan}) is None
+
+
+def test_a_best_model_chosen_on_few_items_is_told_with_what_it_is_worth_on_others():
+    sentence = frontier_sentence(verdict="point", reason="", held_out=0.78, **FIGURES)
+    assert "80.0 % right; 78.0 % on items that did not choose it" in sentence
+
+
+def test_a_saving_stands_beside_that_of_a_fixed_mixture():
+    sentence = saving_sentence(
+        best_model="m",
+        best_quality=0.8,
+        best_cost=0.04,
+        saving=0.9,
+        saving_lower=0.85,
+        saving_upper=0.94,
+        constant_saving=0.0,
+    )
+    assert sentence is not None and sentence.endswith("Mixing models without looking at the item would save nothing.")
+
+
+LATENCY = {
+    "best_model": "m",
+    "best_quality": 0.8,
+    "best_seconds": 12.0,
+    "value": 0.9,
+    "lower": 0.85,
+    "upper": 0.95,
+    "naive": 0.93,
+    "left_out": ["a", "b", "c", "d"],
+    "n_draws": 5,
+}
+
+
+def test_latency_is_said_to_be_the_slowest_of_few_draws_and_who_has_none():
+    sentence = latency_sentence(verdict="point", **LATENCY)
+    assert "mean slowest draw 12 s" in sentence
+    assert "right 90.0 % (85.0 to 95.0 %)" in sentence
+    assert sentence.endswith("Left out, for want of latencies: a, b, c and 1 more.")
+    assert "between 85.0 % and 95.0 %" in latency_sentence(verdict="bracket_only", **LATENCY)
+    assert "at most 95.0 %" in latency_sentence(verdict="upper_bound_only", **LATENCY)
+
+
+def test_a_latency_limit_no_choice_can_keep_is_said_to_be_out_of_reach():
+    sentence = latency_limit_sentence(seconds=3.0, lower=math.nan, upper=math.nan, best_model="", best_quality=math.nan)
+    assert sentence.endswith("no single model keeps the limit, nor does any choice of model per item.")
+    reached = latency_limit_sentence(seconds=3.0, lower=0.5, upper=0.7, best_model="m", best_quality=0.4)
+    assert "m reaches 40.0 %, the best choice of model per item between 50.0 % and 70.0 %" in reached
+
+
+@pytest.mark.parametrize("cause", ["draws", "model", "items", "ceiling", "ratio", "shock", "graded"])
+def test_every_refusal_says_what_would_be_needed(cause):
+    assert "To know more:" in (to_know_more_sentence(verdict="bracket_only", cause=cause, n_generations=5) or "")
+    assert to_know_more_sentence(verdict="point", cause="", n_generations=5) is None

@@ -12,12 +12,14 @@ def curve(estimator, routing, points):
     ]
 
 
+def in_frontier(model, quality, cost, is_in=True):
+    row = {"cost_axis": "usd", "model_id": model, "is_in_frontier": is_in}
+    return row | {"quality": quality, "cost_usd": cost}
+
+
 def choices(tables, points, models):
     tables.fill("estimates.frontier_points", points)
-    tables.fill(
-        "intermediate.item_scores",
-        [{"item_id": "i", "model_id": m, "quality": quality, "cost_usd": cost} for m, quality, cost in models],
-    )
+    tables.fill("estimates.frontier_models", [in_frontier(*model) for model in models])
     rows = tables.run("marts.budget_choices")
     assert tables.broken_claims("marts.budget_choices") == []
     return rows
@@ -67,3 +69,11 @@ def test_models_that_cost_the_same_leave_one_cost_budget(tables, pick):
 def test_a_free_model_makes_even_steps(tables, pick):
     rows = choices(tables, HEADLINE, [("free", 0.25, 0.0), ("big", 0.75, 23.0)])
     assert pick(rows, "cost_budget") == pytest.approx(np.arange(24.0))
+
+
+def test_a_model_the_frontier_leaves_out_is_no_choice(tables, pick):
+    tables.fill("estimates.frontier_points", HEADLINE)
+    left_out = in_frontier("priceless", 0.9, None, is_in=False)
+    tables.fill("estimates.frontier_models", [left_out, *(in_frontier(*model) for model in MODELS)])
+    rows = tables.run("marts.budget_choices")
+    assert {row["best_single_model_id"] for row in rows} == {"small", "big"}

@@ -9,17 +9,16 @@ def test_best_and_cheapest_model_stand_beside_every_point(tables, pick):
         [{**curve, "n_models": 2, "best_model_id": "big", "best_quality": 0.9, "best_cost_usd": 2.0}],
     )
     tables.fill("estimates.frontier_diagnostics", [{"verdict": "point"}])
-    cells = [
-        {"item_id": item, "model_id": model, "quality": quality, "cost_usd": cost}
-        for model, quality, cost in (("small", 0.25, 1.0), ("big", 0.9, 2.0), ("priceless", 0.9, None))
-        for item in ("i", "j")
-    ]
+    models = [("small", True, 0.25, 1.0), ("big", True, 0.9, 2.0), ("half", False, 1.0, None)]
     tables.fill(
-        "intermediate.item_scores", [*cells, {"item_id": "i", "model_id": "half", "quality": 1.0, "cost_usd": 0.0}]
+        "estimates.frontier_models",
+        [
+            {"cost_axis": "usd", "model_id": model, "is_in_frontier": is_in, "quality": quality, "cost_usd": cost}
+            for model, is_in, quality, cost in models
+        ],
     )
-    tables.fill("intermediate.item_scores", [{"item_id": "j", "model_id": "half", "quality": 1.0}])
     rows = tables.run("marts.frontier")
-    # `half` has no cost on half of its items, so its mean cost is of other items than the others'
+    # `half` is left out of the frontier, so it is not the cheapest either
     names = ("best_model_id", "cheapest_model_id", "cheapest_quality", "cheapest_cost_usd", "verdict")
     assert pick(rows, *names) == [("big", "small", 0.25, 1.0, "point")]
     assert tables.broken_claims("marts.frontier") == []

@@ -48,15 +48,23 @@ class FrontierHeadline:
 
 @dataclass(frozen=True, eq=False)
 class CostAxisAnalysis:
-    """Curves and headlines of one cost axis, with what they are compared with."""
+    """Curves and headlines of one cost axis, with what they are compared with.
+
+    best_quality_held_out : the best single model's quality on items that did not choose it, below 200 items; else NaN
+    n_models : models with a cost on this axis; model_quality, model_cost : (n_models of the benchmark,), NaN cost: out
+    """
 
     curves: list[FrontierCurve]
     headlines: list[FrontierHeadline]
     best: BestModel
     best_quality: Figure
     best_cost: Figure
+    best_quality_held_out: float
     constant_quality_at_matched_cost: float
     n_items: int
+    n_models: int
+    model_quality: FloatArray
+    model_cost: FloatArray
     is_cost_constant: bool
 
 
@@ -72,11 +80,18 @@ def plain_curve(estimator: str, routing: str, cost: FloatArray, quality: FloatAr
     return FrontierCurve(estimator, routing, cost, quality, unknown, unknown, unknown, unknown)
 
 
-def read_headline(curve: FrontierCurve, best: BestModel, draws_allowed: int) -> FrontierHeadline:
-    """Read a curve at the best single model's cost, and at its quality."""
+def read_headline(
+    curve: FrontierCurve, best: BestModel, draws_allowed: int, held_out_quality: float = math.nan
+) -> FrontierHeadline:
+    """Read a curve at the best single model's cost, and at its quality.
+
+    held_out_quality : the best model's quality where its own may be luck; the gain's upper limit is over that one
+    """
     qualities = [_read(curve.cost, values, best.cost_usd) for values in (curve.quality, curve.lower, curve.upper)]
+    least = best.quality if math.isnan(held_out_quality) else min(best.quality, held_out_quality)
     reductions = [
-        (value - best.quality) / (1.0 - best.quality) if best.quality < 1.0 else math.nan for value in qualities
+        (value - reference) / (1.0 - reference) if reference < 1.0 else math.nan
+        for value, reference in zip(qualities, (best.quality, best.quality, least), strict=True)
     ]
     savings = [_saving(curve.cost, values, best) for values in (curve.quality, curve.lower, curve.upper)]
     return FrontierHeadline(

@@ -1,14 +1,19 @@
 """Estimators that rest on the topic model: its own answer, and the two that correct the bracket by simulation."""
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
+from capeval_pipeline.methods.debiasing.cross_fit_estimator import cross_fit
 from capeval_pipeline.methods.debiasing.estimates import OracleEstimate, standard_error
+from capeval_pipeline.methods.debiasing.naive import naive
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 def pgm(problem: OracleProblem) -> OracleEstimate:
@@ -18,7 +23,6 @@ def pgm(problem: OracleProblem) -> OracleEstimate:
         float(simulation.true_items.mean()),
         simulation.true_items,
         problem,
-        0.0,
         f"right answers follow topics ({problem.posterior.fit.n_topics} chosen), difficulty classes and Beta cells",
     )
 
@@ -30,23 +34,37 @@ def bracket_interpolation(problem: OracleProblem) -> OracleEstimate:
         float(items.mean()),
         items,
         problem,
-        _disagreement(problem),
         "the bracket's two ends lie as far from the truth, in proportion, as in worlds of the topic model",
     )
 
 
 def bias_corrected(problem: OracleProblem) -> OracleEstimate:
     """naive − f·(bias of naive under the topic model), clipped to [cross_fit, naive]."""
-    items = corrected_items(problem)
-    low, high = float(problem.cross_fit_items.mean()), float(problem.naive_items.mean())
-    value = float(np.clip(items.mean(), min(low, high), high))
-    return _with_interval(
-        value,
-        items,
+    estimate = _with_interval(
+        corrected_value(problem),
+        corrected_items(problem),
         problem,
-        math.hypot(_disagreement(problem), shock_uncertainty(problem)),
         "the naive oracle is as biased as in worlds of the topic model"
         + ("" if shock_factor_in_use(problem) == 1.0 else ", times the factor of the shared shock"),
+        is_corrected=True,
+    )
+    return within_bracket(estimate, cross_fit(problem), naive(problem))
+
+
+def corrected_value(problem: OracleProblem, rows: BoolArray | slice = slice(None)) -> float:
+    """Mean of the corrected items over some rows, inside [cross_fit, naive] of the same rows."""
+    low, high = float(problem.cross_fit_items[rows].mean()), float(problem.naive_items[rows].mean())
+    return float(np.clip(corrected_items(problem)[rows].mean(), min(low, high), high))
+
+
+def within_bracket(estimate: OracleEstimate, low: OracleEstimate, high: OracleEstimate) -> OracleEstimate:
+    """No limit beyond the bracket's own: cross-fit is at most the oracle on average, naive at least."""
+    return replace(
+        estimate,
+        lower=float(np.fmin(np.fmax(estimate.lower, low.lower), estimate.value)),
+        upper=float(np.fmax(np.fmin(estimate.upper, high.upper), estimate.value)),
+        lower_fixed=float(np.fmin(np.fmax(estimate.lower_fixed, low.lower_fixed), estimate.value)),
+        upper_fixed=float(np.fmax(np.fmin(estimate.upper_fixed, high.upper_fixed), estimate.value)),
     )
 
 
@@ -71,41 +89,84 @@ def bracket_ratio(problem: OracleProblem) -> float:
     return predicted / observed if observed > 1e-9 else math.nan
 
 
+def _unexplained_width(problem: OracleProblem) -> float:
+    """Predicted minus observed width of the bracket."""
+    simulation = problem.simulation
+    predicted = float(simulation.naive_bias_items.mean() + simulation.cross_fit_bias_items.mean())
+    return predicted - float(problem.naive_items.mean() - problem.cross_fit_items.mean())
+
+
 def shock_factor_in_use(problem: OracleProblem) -> float:
     """The factor of the shared shock where it is known, else 1."""
     return 1.0 if math.isnan(problem.shock.factor) else problem.shock.factor
 
 
-def shock_uncertainty(problem: OracleProblem) -> float:
-    """How far off the shock's factor may put the value: half the distance between the ratio's root and the ratio.
+def shock_error(problem: OracleProblem) -> float:
+    """Standard error that sizing the shared shock leaves in the value; 0 without a shock.
 
-    Both are heuristics for what the shared part of a shock does to a maximum; 0 without a shock. In planted worlds
-    (ρ = .5, 600 items, 10 models, 5 draws) the interval without this term covered .55 of the time.
+    The ratio r of section "shock" is measured with one draw a cell, where a maximum of 0/1 scores saturates. At G draws
+    the bias shrinks by less: by a factor between r and 1, nearer to r where models are apart and nearer to 1 where they
+    are alike. All that is known being that it lies there, its standard deviation is (1 − r)/√12, times the bias.
     """
-    factor = shock_factor_in_use(problem)
-    return 0.5 * abs(factor - factor**2) * float(problem.simulation.naive_bias_items.mean())
+    ratio = shock_factor_in_use(problem) ** 2
+    return abs(1.0 - ratio) / math.sqrt(12.0) * float(problem.simulation.naive_bias_items.mean())
 
 
-def interval_of_items(items: FloatArray, true_draws: FloatArray, disagreement: float) -> tuple[float, float]:
-    """Half widths (population, fixed items): 1.96·√(sd over posterior draws² + disagreement² [+ variance over items]).
+@dataclass(frozen=True)
+class HalfWidths:
+    """95 % half widths for the population the items stand for, and for exactly these items."""
 
-    true_draws : (n_simulations, n_items) max_l p. Without the disagreement of pgm and bracket_interpolation the
-    interval covers .60–.87 at a nominal 95 %.
+    population: float
+    fixed: float
+
+
+def half_widths(problem: OracleProblem, rows: BoolArray | None = None, *, is_corrected: bool = True) -> HalfWidths:
+    """Half widths of the topic model's answers, over all items or the rows of a category.
+
+    Squares of three kinds of error are added:
+    (i) of the estimator where its model holds, parameters unknown: the root mean square of `refit_errors`, at a t
+    quantile since few refits tell it;
+    (ii) of the model itself, of which the data show two symptoms: its own oracle and the one that takes only the
+    bracket's proportions from it lie D apart, and it predicts a bracket R wider or narrower than the observed one. A
+    correct model has both near 0, and either is of the size by which its bias may be off. D alone is one observation of
+    an error of unknown size, and 1.96 such observations cover (2/π) atan(1.96) = .70; D and R together 2.77 times their
+    root mean square, which with two degrees of freedom covers .89, to which (i) is added;
+    (iii) of the shared shock's factor, see `shock_error`.
+    A category takes the share of (i) and (iii) that its simulated bias has of the whole. For the population the scatter
+    of max_l p over items is added. What this covers in planted worlds is measured in `studies.interval_coverage`.
     """
-    spread = float(true_draws.mean(axis=1).std(ddof=1))
-    fixed = 1.96 * math.hypot(spread, disagreement)
-    return math.hypot(fixed, 1.96 * standard_error(items)), fixed
+    simulation = problem.simulation
+    chosen = np.ones(len(simulation.true_items), dtype=bool) if rows is None else rows
+    bias, whole_bias = (
+        float(values.mean()) for values in (simulation.naive_bias_items[chosen], simulation.naive_bias_items)
+    )
+    share = bias / whole_bias if whole_bias > 0 else 1.0
+    scatter = float(simulation.true_draws[:, chosen].mean(axis=1).std(ddof=1))
+    errors = problem.refit_errors
+    if len(errors) < 3:  # nothing is known of the error: the bracket's limits are left
+        return HalfWidths(math.inf, math.inf)
+    refit = float(np.sqrt(np.mean(errors**2)))
+    if rows is not None:
+        refit = math.hypot(scatter, share * refit)
+    split = float(simulation.true_items[chosen].mean() - interpolated_items(problem)[chosen].mean())
+    model = math.hypot(split, share * _unexplained_width(problem))
+    shock = share * shock_error(problem) if is_corrected else 0.0
+    fixed = math.hypot(float(t.ppf(0.975, len(errors))) * max(refit, scatter), 1.96 * model, 1.96 * shock)
+    return HalfWidths(math.hypot(fixed, 1.96 * standard_error(simulation.true_items[chosen])), fixed)
 
 
-def _disagreement(problem: OracleProblem) -> float:
-    return float(problem.simulation.true_items.mean() - interpolated_items(problem).mean())
+def model_standard_error(problem: OracleProblem) -> float:
+    """Standard error of the topic model's oracle beyond the scatter of its posterior draws; NaN where unknown."""
+    scatter = float(problem.simulation.true_draws.mean(axis=1).std(ddof=1))
+    widths = half_widths(problem)
+    return math.sqrt(max((widths.fixed / 1.96) ** 2 - scatter**2, 0.0))
 
 
 def _with_interval(
-    value: float, items: FloatArray, problem: OracleProblem, disagreement: float, assumption: str
+    value: float, items: FloatArray, problem: OracleProblem, assumption: str, *, is_corrected: bool = False
 ) -> OracleEstimate:
-    simulation = problem.simulation
-    population, fixed = interval_of_items(simulation.true_items, simulation.true_draws, disagreement)
+    widths = half_widths(problem, is_corrected=is_corrected)
+    population, fixed = widths.population, widths.fixed
     return OracleEstimate(
         value, items, value - population, value + population, value - fixed, value + fixed, assumption
     )

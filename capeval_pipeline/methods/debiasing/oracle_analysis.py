@@ -13,9 +13,9 @@ from capeval_pipeline.methods.debiasing.extrapolation import fitted_exponent, in
 from capeval_pipeline.methods.debiasing.model_based import (
     bracket_ratio,
     corrected_items,
-    interpolated_items,
-    interval_of_items,
-    shock_uncertainty,
+    corrected_value,
+    half_widths,
+    within_bracket,
 )
 from capeval_pipeline.methods.debiasing.planner import GENERATION_CHOICES, forecast_bias, generations_needed
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
@@ -172,23 +172,18 @@ def _category_estimates(
         cross_fit_items = problem.cross_fit_items[members]
         estimates[category, "cross_fit"] = mean_of_items(cross_fit_items, "as for the whole benchmark")
     if has_model:
-        simulation = problem.simulation
-        true_items, interpolated = simulation.true_items[members], interpolated_items(problem)[members]
-        corrected = corrected_items(problem)[members]
-        draws = simulation.true_draws[:, members]
-        low, high = float(cross_fit_items.mean()), float(naive_items.mean())
-        disagreement = math.hypot(float(true_items.mean() - interpolated.mean()), shock_uncertainty(problem))
-        population, fixed = interval_of_items(true_items, draws, disagreement)
-        value = float(np.clip(corrected.mean(), min(low, high), high))
-        estimates[category, "bias_corrected"] = OracleEstimate(
+        value, widths = corrected_value(problem, members), half_widths(problem, members)
+        pooled = OracleEstimate(
             value,
-            corrected,
-            value - population,
-            value + population,
-            value - fixed,
-            value + fixed,
+            corrected_items(problem)[members],
+            value - widths.population,
+            value + widths.population,
+            value - widths.fixed,
+            value + widths.fixed,
             "one fit for the whole benchmark",
         )
+        ends = estimates[category, "cross_fit"], estimates[category, "naive"]
+        estimates[category, "bias_corrected"] = within_bracket(pooled, *ends)
     if verdict.kind == "point" and len(naive_items) < LEAST_ITEMS:
         verdict = Verdict("bracket_only", f"{len(naive_items)} items, fewer than {LEAST_ITEMS}")
     estimates[category, "headline"] = _headline(estimates, category, verdict)

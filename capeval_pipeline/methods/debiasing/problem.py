@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from capeval_pipeline.methods.debiasing.cross_fit import keyed_held_out, leave_one_out_value
 from capeval_pipeline.methods.debiasing.draws import DrawTable
-from capeval_pipeline.methods.debiasing.posterior import BiasSimulation, WorldPosterior, fit_posterior, simulate_bias
+from capeval_pipeline.methods.debiasing.posterior import (
+    BiasSimulation,
+    WorldPosterior,
+    fit_posterior,
+    refit_errors,
+    simulate_bias,
+)
 from capeval_pipeline.methods.debiasing.shock import SharedShock, measure_shared_shock
 from capeval_pipeline.methods.frontier import subsample_oracle_curve
 
@@ -19,7 +25,8 @@ FloatArray = NDArray[np.float64]
 class OracleProblem:
     """Draws, and the sizes of the resampling. Everything drawn is keyed by `seed`.
 
-    n_splits : splits of the cross-fit; n_simulations : posterior worlds; n_permutations : of the shock test
+    n_splits : splits of the cross-fit; n_simulations : posterior worlds; n_permutations : of the shock test;
+    n_refits : simulated experiments the model is fitted to again, for the intervals
     """
 
     draws: DrawTable
@@ -27,6 +34,7 @@ class OracleProblem:
     n_splits: int = 20
     n_simulations: int = 30
     n_permutations: int = 50
+    n_refits: int = 10
     topic_counts: tuple[int, ...] = (1, 3, 6)
 
     @cached_property
@@ -58,6 +66,10 @@ class OracleProblem:
     @cached_property
     def simulation(self) -> BiasSimulation:
         return simulate_bias(self.posterior, n_simulations=self.n_simulations)
+
+    @cached_property
+    def refit_errors(self) -> FloatArray:
+        return refit_errors(self.posterior, n_refits=self.n_refits, seed=self.seed)
 
     @cached_property
     def shock(self) -> SharedShock:

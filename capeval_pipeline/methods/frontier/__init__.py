@@ -15,8 +15,10 @@ from capeval_pipeline.methods.frontier.exact import (
 )
 from capeval_pipeline.methods.frontier.retries import (
     DRAWS_ALLOWED,
+    best_of_k_beta_draws,
     best_of_k_draws,
     cost_until_success,
+    draws_until_success,
     retry_options,
     success_of_k_draws,
 )
@@ -31,10 +33,12 @@ __all__ = [
     "DRAWS_ALLOWED",
     "BestModel",
     "Frontier",
+    "best_of_k_beta_draws",
     "best_of_k_draws",
     "best_single_model",
     "constant_mixture",
     "cost_until_success",
+    "draws_until_success",
     "exact_frontier",
     "exact_frontier_reference",
     "expected_naive_oracle",

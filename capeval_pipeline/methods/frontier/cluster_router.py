@@ -5,8 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from capeval_pipeline.methods.frontier.simultaneous import simultaneous_half_width
+
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
 _PSEUDO_ITEMS = 20.0
 
 
@@ -14,20 +17,52 @@ _PSEUDO_ITEMS = 20.0
 class RouterCurve:
     """Mean cost and mean quality on the test items, one point a price, by rising cost; ties in cost keep the better.
 
+    lower, upper : 95 % limits of the quality at all points at once, for items of this kind (draws of the test items
+        and the items themselves; the training items are taken as given)
     best_index, best_quality, best_cost : the single model that is best on the training items, on the test items
+    item_cost, item_quality : (n_test_items, n_points) of the chosen cells; best_item_quality : (n_test_items,)
+    rows : (n_test_items,) the test items with an option
     """
 
     cost: FloatArray
     quality: FloatArray
+    lower: FloatArray
+    upper: FloatArray
     best_index: int
     best_quality: float
     best_cost: float
+    item_cost: FloatArray
+    item_quality: FloatArray
+    best_item_quality: FloatArray
+    rows: IntArray
 
     def quality_at(self, budget: float) -> float:
         """Quality at a mean cost, mixing neighbouring policies; NaN below the cheapest, flat after the dearest."""
+        return self.read(self.quality, budget)
+
+    def read(self, values: FloatArray, budget: float) -> float:
+        """One of the curves (quality, lower, upper) at a mean cost."""
         if budget < self.cost[0] * (1 - 1e-12):
             return float("nan")
-        return float(np.interp(budget, self.cost, self.quality))
+        return float(np.interp(budget, self.cost, values))
+
+    def gain_limits(self, n_resamples: int, rng: np.random.Generator) -> tuple[float, float]:
+        """95 % limits of quality at C₀ minus the best single model's, by resampling test items (both move together)."""
+        n_test = len(self.rows)
+        scored = ~np.isnan(self.best_item_quality)
+        weight = rng.multinomial(n_test, np.full(n_test, 1.0 / n_test), size=n_resamples) / n_test
+        costs, qualities = weight @ self.item_cost, weight @ self.item_quality
+        total = weight @ scored
+        best = weight @ np.where(scored, self.best_item_quality, 0.0) / np.where(total > 0, total, np.nan)
+        gains = np.empty(n_resamples)
+        for index in range(n_resamples):
+            order = np.argsort(costs[index], kind="stable")
+            gains[index] = np.interp(self.best_cost, costs[index, order], qualities[index, order]) - best[index]
+        gains = gains[~np.isnan(gains)]
+        if not scored.any() or gains.size == 0:
+            return float("nan"), float("nan")
+        low, high = np.quantile(gains, [0.025, 0.975])
+        return float(low), float(high)
 
 
 def cluster_router_curve(
@@ -51,25 +86,39 @@ def cluster_router_curve(
     rows = np.flatnonzero(is_test & known.any(axis=1))
     if rows.size == 0:
         raise ValueError("no test item has a score and a cost")
-    points = []
+    chosen_by_price = []
     for price in prices:
         worth = responsibility[rows] @ (train_quality - price * train_cost)
-        chosen = np.argmax(np.where(known[rows], worth, -np.inf), axis=1)
-        points.append((float(cost[rows, chosen].mean()), float(quality[rows, chosen].mean())))
-    by_cost: dict[float, float] = {}
-    for point_cost, point_quality in points:
-        by_cost[point_cost] = max(point_quality, by_cost.get(point_cost, -np.inf))
-    costs = np.array(sorted(by_cost))
-    train_mean = _overall_means(quality, known, ~is_test)
-    best = int(np.argmax(train_mean))
+        chosen_by_price.append(np.argmax(np.where(known[rows], worth, -np.inf), axis=1))
+    item_cost = np.stack([cost[rows, chosen] for chosen in chosen_by_price], axis=1)
+    item_quality = np.stack([quality[rows, chosen] for chosen in chosen_by_price], axis=1)
+    kept = _rising_costs(item_cost.mean(axis=0), item_quality.mean(axis=0))
+    item_cost, item_quality = item_cost[:, kept], item_quality[:, kept]
+    best = int(np.argmax(_overall_means(quality, known, ~is_test)))
+    best_items = np.where(known[rows, best], quality[rows, best], np.nan)
     scored = rows[known[rows, best]]
+    mean = item_quality.mean(axis=0)
+    width = simultaneous_half_width(item_quality, n_multipliers=300, rng=np.random.default_rng([len(rows), 71]))
     return RouterCurve(
-        costs,
-        np.array([by_cost[value] for value in costs]),
-        best,
-        float(quality[scored, best].mean()) if scored.size else float("nan"),
-        float(cost[scored, best].mean()) if scored.size else float("nan"),
+        cost=item_cost.mean(axis=0),
+        quality=mean,
+        lower=mean - width,
+        upper=mean + width,
+        best_index=best,
+        best_quality=float(quality[scored, best].mean()) if scored.size else float("nan"),
+        best_cost=float(cost[scored, best].mean()) if scored.size else float("nan"),
+        item_cost=item_cost,
+        item_quality=item_quality,
+        best_item_quality=best_items,
+        rows=rows,
     )
+
+
+def _rising_costs(cost: FloatArray, quality: FloatArray) -> IntArray:
+    """Indices of the points by rising cost; of points that cost the same, the better."""
+    order = np.lexsort((-quality, cost))
+    is_first = np.concatenate(([True], np.diff(cost[order]) > 0))
+    return np.asarray(order[is_first])
 
 
 def one_hot(labels: NDArray[np.object_]) -> FloatArray:

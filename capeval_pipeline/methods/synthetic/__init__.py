@@ -5,7 +5,12 @@ files are made elsewhere (`data/sample/make_sample.py`, `orchestration/assets/st
 """
 
 from capeval_pipeline.methods.synthetic.cluster_world import ClusterWorld, make_cluster_world
-from capeval_pipeline.methods.synthetic.generation_world import WORLD_KINDS, GenerationWorld, make_generation_world
+from capeval_pipeline.methods.synthetic.generation_world import (
+    WORLD_KINDS,
+    GenerationWorld,
+    make_generation_world,
+    observe_world,
+)
 from capeval_pipeline.methods.synthetic.low_rank_world import LowRankWorld, make_low_rank_world
 from capeval_pipeline.methods.synthetic.prompts import (
     EVERYDAY_UNITS,
@@ -30,4 +35,5 @@ __all__ = [
     "make_conversion_questions",
     "make_generation_world",
     "make_low_rank_world",
+    "observe_world",
 ]

@@ -12,7 +12,7 @@ from scipy.special import betaincinv, expit, ndtr, ndtri
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-WorldKind = Literal["heterogeneous", "equal_means", "near_01", "graded"]
+WorldKind = Literal["heterogeneous", "equal_means", "near_01", "graded", "equal_skill"]
 WORLD_KINDS: tuple[str, ...] = get_args(WorldKind)
 
 _LEAST_COST_USD = 1e-4
@@ -55,7 +55,8 @@ def make_generation_world(
 
     kind : "heterogeneous" topics, difficulty and cell noise; "equal_means" every model equally good on an item, so
         that the naive oracle is luck alone; "near_01" most cells at .015 or .985; "graded" as heterogeneous with
-        scores Beta-distributed about the cell's quality
+        scores Beta-distributed about the cell's quality; "equal_skill" as heterogeneous with models that are equally
+        good on the whole and differ by topic and cell only
     shared_shock : correlation (0…1) of the draws of all models that share an item and a generation, on the probit
         scale; each draw keeps its own probability
     cost_noise : coefficient of variation of the costs inside a cell
@@ -69,17 +70,44 @@ def make_generation_world(
         raise ValueError(f"shared_shock is {shared_shock}; expected a correlation between 0 and 1")
     weights = rng.dirichlet(np.full(n_topics, 2.0)) if topic_weights is None else topic_weights
     topic = rng.choice(n_topics, size=n_items, p=weights).astype(np.int64)
-    skill = rng.normal(0.4, 0.8, n_models)
+    skill = rng.normal(0.4, 0.0 if kind == "equal_skill" else 0.8, n_models)
     probability = _success_probability(kind, topic, skill, n_topics, rng)
     expected_cost = _expected_cost(skill, n_items, rng)
-    shape = (n_items, n_models, n_generations)
+    world = GenerationWorld(topic, probability, expected_cost, *[np.empty((*probability.shape, 0))] * 3)
+    return observe_world(
+        world,
+        np.arange(n_items),
+        kind,
+        n_generations=n_generations,
+        rng=rng,
+        shared_shock=shared_shock,
+        cost_noise=cost_noise,
+    )
+
+
+def observe_world(
+    world: GenerationWorld,
+    items: IntArray,
+    kind: WorldKind,
+    *,
+    n_generations: int,
+    rng: np.random.Generator,
+    shared_shock: float = 0.0,
+    cost_noise: float = 0.25,
+) -> GenerationWorld:
+    """Fresh draws of some items of a world: a benchmark whose items stand for a population that is known too.
+
+    items : (n_items,) indices; the other arguments as in `make_generation_world`
+    """
+    probability, expected_cost = world.success_probability[items], world.expected_cost_usd[items]
+    shape = (*probability.shape, n_generations)
     scores = _draw_scores(kind, probability, n_generations, shared_shock, rng)
     log_sd = np.sqrt(np.log1p(cost_noise**2))
     cost = expected_cost[:, :, None] * np.exp(rng.normal(0.0, 1.0, shape) * log_sd - log_sd**2 / 2)
     # Dear models are slower, with a tail inside a cell as of a loaded server.
     latency_base = 0.4 + 3.0 * (expected_cost / _LEAST_COST_USD) ** 0.35
     latency = latency_base[:, :, None] * np.exp(rng.normal(0.0, 0.35, shape)) / 3.0
-    return GenerationWorld(topic, probability, expected_cost, scores, cost, latency)
+    return GenerationWorld(world.topic[items], probability, expected_cost, scores, cost, latency)
 
 
 def _success_probability(

@@ -37,6 +37,12 @@ def _debiaser_comparison() -> pd.DataFrame:
     return pd.DataFrame([vars(row) for row in study_debiasers(seed=STUDY_SEED)])
 
 
+def _interval_coverage() -> pd.DataFrame:
+    from capeval_pipeline.methods.debiasing.coverage_study import study_interval_coverage
+
+    return pd.DataFrame([vars(row) for row in study_interval_coverage(seed=STUDY_SEED)])
+
+
 def _topic_entropy() -> pd.DataFrame:
     from capeval_pipeline.methods.debiasing.studies import study_topic_entropy
 
@@ -46,6 +52,7 @@ def _topic_entropy() -> pd.DataFrame:
 FRONTIER_STUDIES: tuple[Study, ...] = (
     Study("studies.oracle_bias_decay", _bias_decay),
     Study("studies.debiaser_comparison", _debiaser_comparison),
+    Study("studies.interval_coverage", _interval_coverage),
     Study("studies.topic_entropy", _topic_entropy),
 )
 

@@ -21,15 +21,9 @@ order by routing, estimator, point
 SINGLE_MODELS = Query(
     "single_models",
     """
-select
-    model_id,
-    avg(quality) as quality,
-    avg(cost_usd) as cost_usd,
-    count(*) as n_items
-from intermediate.item_scores
-where benchmark_id = $benchmark and quality is not null
-group by model_id
-having count(cost_usd) >= 0.95 * count(*)
+select model_id, quality, cost_usd
+from estimates.frontier_models
+where benchmark_id = $benchmark and cost_axis = 'usd' and is_in_frontier
 order by cost_usd, model_id
 """,
 )

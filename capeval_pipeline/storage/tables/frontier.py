@@ -1,6 +1,6 @@
 """Layer `estimates`, frontier: oracle values, bias curve, frontiers, headlines and diagnostics."""
 
-from capeval_pipeline.storage.tables.contract import Column, Table, integer, partitioned, real, text, texts
+from capeval_pipeline.storage.tables.contract import Column, Table, flag, integer, partitioned, real, text, texts
 
 SCHEMA = "estimates"
 
@@ -93,6 +93,7 @@ FRONTIER_HEADLINES = partitioned(
         *with_interval("constant_quality_at_matched_cost", "best mix without looking at the item", "quality"),
         text("best_model_id", "best single model, ties to the cheaper", nullable=False),
         *with_interval("best_quality", "mean quality of the best single model", "quality"),
+        real("best_quality_held_out", "the same on items that did not choose it; NULL from 200 items", "quality"),
         *with_interval("best_cost_usd", "mean cost of an item with it (in the unit of cost_axis)", "USD"),
         *with_interval("oracle_quality_at_matched_cost", "frontier at the best single model's cost", "quality"),
         *with_interval("matched_cost_error_reduction", "share of the best model's errors removed", "share"),
@@ -121,10 +122,45 @@ FRONTIER_DIAGNOSTICS = partitioned(
     "Whether a single figure may be given; one row per benchmark.",
 )
 
+FRONTIER_MODELS = partitioned(
+    SCHEMA,
+    "frontier_models",
+    ["cost_axis", "model_id"],
+    [
+        COST_AXIS,
+        text("model_id", "model", nullable=False),
+        flag("is_in_frontier", "whether it takes part on this axis", nullable=False),
+        text("reason", "why not; NULL where it does"),
+        real("quality", "its mean quality over its items that have a cost on this axis", "quality"),
+        real("cost_usd", "its mean cost of an item (in the unit of cost_axis)", "USD"),
+    ],
+    "Who takes part in the frontier, by the frontier's own rules; one row per benchmark, cost_axis and model.",
+)
+
+FRONTIER_LATENCY_LIMITS = partitioned(
+    SCHEMA,
+    "frontier_latency_limits",
+    ["latency_limit_s"],
+    [
+        real("latency_limit_s", "answers may take longer than this only now and then", "s", nullable=False),
+        real("share_allowed", "share of the answers that may be late", "share", nullable=False),
+        text("best_model_id", "best single model that keeps the limit; NULL where none does"),
+        real("best_quality", "its mean quality", "quality"),
+        real("best_share_late", "its share of late answers", "share"),
+        real("naive_quality", "plain maximum over choices of model per item; NULL where no choice keeps it", "quality"),
+        real("cross_fit_quality", "what choosing on half of the draws reaches on the others", "quality"),
+        real("lower", "95 %, below the cross-fitted choice", "quality"),
+        real("upper", "95 %, above the plain maximum", "quality"),
+    ],
+    "What a system reaches whose own 95 % quantile of latency is limited; one row per benchmark and limit.",
+)
+
 FRONTIER_TABLES: tuple[Table, ...] = (
     ORACLE_ESTIMATES,
     ORACLE_BIAS_CURVE,
     FRONTIER_POINTS,
     FRONTIER_HEADLINES,
     FRONTIER_DIAGNOSTICS,
+    FRONTIER_MODELS,
+    FRONTIER_LATENCY_LIMITS,
 )

@@ -40,6 +40,26 @@ DEBIASER_COMPARISON = unpartitioned(
     "Oracle estimators against the truth; one row per world, sizes and estimator.",
 )
 
+INTERVAL_COVERAGE = unpartitioned(
+    SCHEMA,
+    "interval_coverage",
+    ["world", "n_items", "n_models", "n_generations", "interval"],
+    [
+        *required(
+            text("world", "synthetic world"),
+            integer("n_items", "items", "items"),
+            integer("n_models", "models", "models"),
+            integer("n_generations", "draws per cell", "draws"),
+            text("interval", "which interval of the headline, nominally 95 %, and whose truth it should hold"),
+            real("coverage", "share of benchmarks whose interval holds the truth", "share"),
+            real("mean_width", "mean width of the interval", "quality"),
+            real("share_point", "share of benchmarks for which a single figure was given", "share"),
+            integer("n_seeds", "benchmarks", "benchmarks"),
+        ),
+    ],
+    "Measured coverage of the frontier's intervals; one row per world, sizes and interval.",
+)
+
 TOPIC_ENTROPY = unpartitioned(
     SCHEMA,
     "topic_entropy",
@@ -72,4 +92,10 @@ IDENTIFICATION_GAPS = unpartitioned(
     "Identification on worlds with a known gap; one row per world, gap, policy and pull budget.",
 )
 
-STUDY_TABLES: tuple[Table, ...] = (ORACLE_BIAS_DECAY, DEBIASER_COMPARISON, TOPIC_ENTROPY, IDENTIFICATION_GAPS)
+STUDY_TABLES: tuple[Table, ...] = (
+    ORACLE_BIAS_DECAY,
+    DEBIASER_COMPARISON,
+    INTERVAL_COVERAGE,
+    TOPIC_ENTROPY,
+    IDENTIFICATION_GAPS,
+)

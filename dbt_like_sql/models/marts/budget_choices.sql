@@ -4,53 +4,23 @@ with frontier_points as (
 
 ),
 
-item_scores as (
+frontier_models as (
 
-    select * from intermediate.item_scores
-
-),
-
-priced as (
-
-    select distinct
-        benchmark_id,
-        cost_axis
-    from frontier_points
+    select * from estimates.frontier_models
 
 ),
 
-model_costs as (
-
-    select
-        item_scores.benchmark_id,
-        priced.cost_axis,
-        item_scores.model_id,
-        avg(
-            case when priced.cost_axis = 'usd' then item_scores.cost_usd else item_scores.latency_p95_s end
-            order by item_scores.item_id
-        ) as cost,
-        avg(item_scores.quality order by item_scores.item_id) as quality,
-        count(case when priced.cost_axis = 'usd' then item_scores.cost_usd else item_scores.latency_p95_s end)
-            as n_known,
-        count(*) as n_items
-    from item_scores
-    inner join priced
-        on item_scores.benchmark_id = priced.benchmark_id
-    group by item_scores.benchmark_id, priced.cost_axis, item_scores.model_id
-
-),
-
--- models without a cost on more than 5 % of their items are left out of the frontier, so here too
+-- who takes part is decided by the frontier itself, by its settings
 models as (
 
     select
         benchmark_id,
         cost_axis,
         model_id,
-        cost,
+        cost_usd as cost,
         quality
-    from model_costs
-    where n_known >= 0.95 * n_items and n_known > 0
+    from frontier_models
+    where is_in_frontier
 
 ),
 

@@ -16,52 +16,27 @@ frontier_diagnostics as (
 
 ),
 
-item_scores as (
+frontier_models as (
 
-    select * from intermediate.item_scores
-
-),
-
-model_costs as (
-
-    select
-        benchmark_id,
-        'usd' as cost_axis,
-        model_id,
-        avg(cost_usd order by item_id) as cost,
-        avg(quality order by item_id) as quality,
-        count(cost_usd) as n_known,
-        count(*) as n_items
-    from item_scores
-    where benchmark_id in (select frontier_headlines.benchmark_id from frontier_headlines)
-    group by benchmark_id, model_id
-    union all
-    select
-        benchmark_id,
-        'latency_p95_s' as cost_axis,
-        model_id,
-        avg(latency_p95_s order by item_id) as cost,
-        avg(quality order by item_id) as quality,
-        count(latency_p95_s) as n_known,
-        count(*) as n_items
-    from item_scores
-    where benchmark_id in (select frontier_headlines.benchmark_id from frontier_headlines)
-    group by benchmark_id, model_id
+    select * from estimates.frontier_models
 
 ),
 
--- models without a cost on more than 5 % of their items are left out of the frontier, so of the cheapest too
 cheapest as (
 
     select
         benchmark_id,
         cost_axis,
         model_id,
-        cost,
+        cost_usd,
         quality
-    from model_costs
-    where n_known >= 0.95 * n_items and n_known > 0
-    qualify row_number() over (partition by benchmark_id, cost_axis order by cost asc, quality desc, model_id asc) = 1
+    from frontier_models
+    where is_in_frontier
+    qualify
+        row_number() over (
+            partition by benchmark_id, cost_axis
+            order by cost_usd asc, quality desc, model_id asc
+        ) = 1
 
 ),
 
@@ -76,7 +51,7 @@ final as (
         frontier_headlines.best_cost_usd,
         cheapest.model_id as cheapest_model_id,
         cheapest.quality as cheapest_quality,
-        cheapest.cost as cheapest_cost_usd,
+        cheapest.cost_usd as cheapest_cost_usd,
         frontier_diagnostics.verdict
     from frontier_points
     left join frontier_headlines

@@ -9,7 +9,7 @@ import pytest
 
 from capeval_pipeline.methods.debiasing import DEBIASERS, DrawTable, OracleProblem
 from capeval_pipeline.methods.debiasing.extrapolation import fitted_exponent, intercept_weights
-from capeval_pipeline.methods.debiasing.model_based import bias_corrected, bracket_ratio
+from capeval_pipeline.methods.debiasing.model_based import bracket_ratio, corrected_value
 from capeval_pipeline.methods.debiasing.posterior import BiasSimulation
 from capeval_pipeline.methods.debiasing.shock import SharedShock, shock_factor
 from capeval_pipeline.methods.synthetic import make_generation_world
@@ -25,7 +25,7 @@ def problem(kind, seed, *, n_generations=5, n_items=600, shared_shock=0.0, n_mod
         shared_shock=shared_shock,
     )
     truth = float(world.success_probability.max(axis=1).mean())
-    return OracleProblem(DrawTable(world.scores), n_simulations=20), truth
+    return OracleProblem(DrawTable(world.scores), n_simulations=20, n_refits=3), truth
 
 
 def test_extrapolations_of_two_points_by_hand(shared):
@@ -131,7 +131,7 @@ def test_reference_figures_on_planted_draws(shared):
         truth = json.loads((folder / "truth.json").read_text())
         results = pd.read_parquet(folder / "results.parquet").sort_values(["item_id", "model", "generation"])
         scores = results["score"].to_numpy(dtype=float).reshape(1000, 12, 5)
-        case = OracleProblem(DrawTable(scores))
+        case = OracleProblem(DrawTable(scores), n_refits=3)
         reference = truth["reference"]
         assert DEBIASERS["naive"](case).value == pytest.approx(reference["oracle_estimates"]["naive"], abs=1e-6)
         assert case.curve_items.mean(axis=0) == pytest.approx(reference["oracle_curve"], abs=1e-6)
@@ -154,8 +154,10 @@ def test_a_correction_never_leaves_the_bracket(bias, factor, expected):
     def items(value):
         return np.full(4, value)
 
-    simulation = BiasSimulation(items(0.75), items(bias), items(0.05), np.full((10, 4), 0.75))
+    simulation = BiasSimulation(
+        items(0.75), items(bias), items(0.05), np.full((10, 4), 0.75), np.full(10, 0.8), np.full(10, 0.7)
+    )
     planted = SimpleNamespace(
         naive_items=items(0.8), cross_fit_items=items(0.7), simulation=simulation, shock=SharedShock(0.0, factor)
     )
-    assert bias_corrected(planted).value == pytest.approx(expected, abs=1e-12)
+    assert corrected_value(planted) == pytest.approx(expected, abs=1e-12)

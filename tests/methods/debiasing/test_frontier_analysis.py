@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.methods.debiasing import DrawTable, OracleProblem
-from capeval_pipeline.methods.debiasing.band import simultaneous_half_width
 from capeval_pipeline.methods.debiasing.costs import fit_cost_posterior
-from capeval_pipeline.methods.debiasing.frontier_analysis import analyse_cost_axis, frontier_spread
+from capeval_pipeline.methods.debiasing.frontier_analysis import analyse_cost_axis
 from capeval_pipeline.methods.debiasing.oracle_analysis import analyse_oracle, local_exponents
 from capeval_pipeline.methods.debiasing.planner import generations_needed
+from capeval_pipeline.methods.debiasing.simulated_frontiers import frontier_spread
 from capeval_pipeline.methods.debiasing.verdict import judge
 from capeval_pipeline.methods.frontier import Frontier, exact_frontier, frontier_quality_at
+from capeval_pipeline.methods.frontier.simultaneous import simultaneous_half_width
 from capeval_pipeline.methods.synthetic import make_generation_world
 
 PLANTED = {"hetero": (0.024, 0.06), "homog": (0.030, None), "corr": (0.035, 0.09)}  # sup error, error reduction
