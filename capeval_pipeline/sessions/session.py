@@ -7,6 +7,7 @@ is needed: `tell` loads no compiled kernel.
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections.abc import Iterable, Mapping
@@ -232,8 +233,15 @@ class Session:
             return write_export(Path(folder), self.config, self._items, self._ledger.answers)
 
     def _catch_up(self) -> None:
-        for record in self._journal.read_on():
-            self._take_in(record)
+        records = self._journal.read_on()
+        was_collecting = gc.isenabled()
+        gc.disable()  # a long journal makes many small records and no garbage: looking for some doubles the time
+        try:
+            for record in records:
+                self._take_in(record)
+        finally:
+            if was_collecting:
+                gc.enable()
 
     def _take_in(self, record: dict[str, Any]) -> None:
         if record["kind"] == "ask":
@@ -246,7 +254,7 @@ class Session:
         import numpy as np
 
         if self._allocation is None:
-            from capeval_pipeline.sessions.setup import allocation_of
+            from capeval_pipeline.sessions.policy import allocation_of
 
             self._allocation, self._n_shown = allocation_of(self.config, self._folder.read_predictor(self.config)), 0
         allocation = self._allocation

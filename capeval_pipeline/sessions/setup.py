@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from capeval_pipeline.errors import CapevalError, UsageError
-from capeval_pipeline.methods.identification.allocation import Allocation, AllocationSettings, make_allocation
+from capeval_pipeline.methods.identification.allocation import AllocationSettings, make_allocation
 from capeval_pipeline.methods.identification.families import (
     MAX_TRAINING_MODELS,
     MIN_AGREEMENT,
@@ -147,19 +147,6 @@ def setup_of(
         no_predictor=learned.reason,
     )
     return SessionSetup(config, tuple(asked), predictor)
-
-
-def allocation_of(config: SessionConfig, predictor: Predictor | None) -> Allocation:
-    """The policy of a session before any answer. Its draws are those of the study's first run with the same seed."""
-    draws = make_draws(np.random.default_rng([config.seed, 0]), len(config.arms), config.n_items)
-    settings = AllocationSettings(
-        batch=config.batch,
-        delta=config.delta,
-        exploration=config.exploration,
-        pseudo_pairs=config.pseudo_pairs,
-        pull_budget=config.pull_budget,
-    )
-    return make_allocation(POLICIES[config.policy], draws, settings, predictor)
 
 
 def _arms(given: Iterable[str]) -> list[str]:
