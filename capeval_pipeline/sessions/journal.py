@@ -80,7 +80,8 @@ class Journal:
         # A cut write leaves no line end; after a power cut the lost blocks of the last line may be zeros.
         if len(lines) > 1 and b"\0" in lines[-2] and not lines[-1]:
             lines = [*lines[:-2], lines[-1]]
-        check, payloads = self._check, []
+        check = self._check
+        payloads: list[bytes] = []
         for line in lines[:-1]:
             payload = line[_RECORD_AT:-1]
             check = _checksum(check, payload)

@@ -1,4 +1,4 @@
-"""The policy of a session, as the object that the study's replay agrees with; all that `ask` and `status` load of it."""
+"""The policy of a session, as the object that the study's replay agrees with; `ask` and `status` load no more."""
 
 from __future__ import annotations
 
