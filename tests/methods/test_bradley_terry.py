@@ -137,3 +137,34 @@ def test_many_models_use_the_iterative_solver_and_agree_with_the_direct_one(
     iterative = fit_bradley_terry(wins, ridge=0.1)
     assert iterative.max_gradient <= 1e-6
     assert iterative.strengths == pytest.approx(direct.strengths, abs=1e-6)
+
+
+def votes_of(wins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(winner, loser) of single votes that add up to the wins."""
+    winner, loser = np.nonzero(wins)
+    counts = wins[winner, loser].astype(int)
+    return np.repeat(winner, counts), np.repeat(loser, counts)
+
+
+def test_strengths_are_those_of_choix(rng: np.random.Generator):
+    """An independent package: its penalty is alpha |t|^2, half of the ridge's, on the same votes."""
+    choix = pytest.importorskip("choix")
+    wins = random_wins(rng, 1, 8)[0]
+    found = choix.opt_pairwise(8, np.column_stack(votes_of(wins)).tolist(), alpha=0.05, method="Newton-CG", tol=1e-12)
+    assert fit_bradley_terry(wins, ridge=0.1).strengths == pytest.approx(found, abs=1e-6)
+    unpenalised = choix.ilsr_pairwise_dense(wins, tol=1e-10)
+    assert fit_bradley_terry(wins, ridge=0.0).strengths == pytest.approx(unpenalised - unpenalised.mean(), abs=1e-6)
+
+
+def test_strengths_are_those_of_a_logistic_regression_on_the_votes(rng: np.random.Generator):
+    from sklearn.linear_model import LogisticRegression
+
+    wins = random_wins(rng, 1, 8)[0]
+    winner, loser = votes_of(wins)
+    design = np.zeros((len(winner), 8))
+    design[range(len(winner)), winner], design[range(len(winner)), loser] = 1.0, -1.0
+    # Both orientations of each vote at half weight, so that there are two classes and no intercept.
+    model = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    half = np.full(2 * len(winner), 0.5)
+    model.fit(np.vstack([design, -design]), np.repeat([1, 0], len(winner)), sample_weight=half)
+    assert fit_bradley_terry(wins, ridge=0.7).strengths == pytest.approx(model.coef_[0], abs=1e-6)
