@@ -182,7 +182,9 @@ class _LongRows:
         keys = self._keys(batch)
         status, score, reasons = self._verdicts(batch)
         generation, bad_generation = self._generations(batch)
-        has_key = pc.and_(keys["item"].is_valid(), keys["model"].is_valid()).to_numpy(zero_copy_only=False)
+        # a mapping may name items by their text alone
+        named = keys["item"] if "item_id" in self.present else keys["content_hash"]
+        has_key = pc.and_(named.is_valid(), keys["model"].is_valid()).to_numpy(zero_copy_only=False)
         placed = has_key & ~bad_generation
         for index in np.flatnonzero(~placed | (reasons != _NO_FAULT)):
             rejected.append(self._rejection(batch, int(index), int(records[index]), has_key, bad_generation, reasons))
@@ -231,8 +233,9 @@ class _LongRows:
         """Columns that say whose record it is."""
         item = self.column(batch, "item_id")
         model = self.column(batch, "model")
-        assert item is not None
-        keys: dict[str, pa.Array] = {"item": cells.as_keys(item)}
+        keys: dict[str, pa.Array] = {
+            "item": pa.nulls(batch.n_rows, pa.string()) if item is None else cells.as_keys(item)
+        }
         if model is None or self.options.model:
             keys["model"] = pa.array([self.options.model] * batch.n_rows, pa.string())
         else:
@@ -306,7 +309,8 @@ class _LongRows:
             return None if column is None else column[index].as_py()
 
         if not has_key[index]:
-            empty = "item_id" if cell("item_id") in (None, "") else "model"
+            name = next(key for key in ("item_id", "item_text", "prompt") if key in self.present)
+            empty = name if cell(name) in (None, "") else "model"
             reason, found, expected, advice = "key_missing", f"{empty} is empty", "a name", ""
         elif bad[index]:
             found, expected, advice = f"generation is {shown(cell('generation'))}", "a whole number from 0", ""

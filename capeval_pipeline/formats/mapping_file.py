@@ -20,10 +20,11 @@ from capeval_pipeline.formats.safe_yaml import read_yaml
 FILE_NAMES = ("mapping.yml", "mapping.yaml")
 KINDS = ("csv", "tsv", "jsonl", "json", "parquet")
 SCORE_FIELDS = ("item_id", "model", "score", *long.OPTIONAL)
-VOTE_FIELDS = ("item_id", "model_a", "model_b", "winner", "judge", "category", "judge_cost_usd", "prompt")
-CONTROL_KEYS = ("format", "files", "records", "join", "where", "score_range", "higher_is_better")
+VOTE_FIELDS = ("item_id", "model_a", "model_b", "winner", "judge", "category", "judge_cost_usd", "prompt", "position")
+CONTROL_KEYS = ("format", "files", "records", "each", "join", "where", "score_range", "higher_is_better")
 KNOWN_KEYS = tuple(dict.fromkeys((*CONTROL_KEYS, *SCORE_FIELDS, *VOTE_FIELDS)))
-JOIN = "join."
+JOIN, EACH = "join.", "each."
+TEXTS = ("prompt", "item_text")
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,15 @@ class Source:
 
 @dataclass(frozen=True)
 class MappingFile:
-    """A checked mapping file. `join_on` are the paths here and there; `where` gives the texts allowed at a path."""
+    """A checked mapping file. `join_on` are the paths here and there; `where` gives the texts allowed at a path; `each`
+    is the path of an object or a list, of which every member is a record of its own."""
 
     path: Path
     fields: Mapping[str, Source]
     kind: str | None = None
     files: tuple[str, ...] = ("*",)
     records: str | None = None
+    each: str | None = None
     join_file: str | None = None
     join_on: tuple[str, str] = ("", "")
     where: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
@@ -115,9 +118,11 @@ def _load(path: Path, _size: int, _mtime_ns: int) -> MappingFile:
     given = {key: value for key, value in content.items() if value is not None}
     is_of_votes = "winner" in given or "model_a" in given
     needed = ("item_id", "model_a", "model_b", "winner") if is_of_votes else ("item_id", "score")
-    missing = [key for key in needed if key not in given]
+    # without an id an item is known by its text
+    has_text = any(key in given for key in TEXTS)
+    missing = [key for key in needed if key not in given and not (key == "item_id" and has_text)]
     if missing:
-        expected = "item_id, model_a, model_b, winner" if is_of_votes else "item_id, model, score"
+        expected = f"item_id (or prompt), {'model_a, model_b, winner' if is_of_votes else 'model, score'}"
         raise _invalid(path, f"does not map {', '.join(missing)}", expected)
     foreign = [key for key in given if key not in (*CONTROL_KEYS, *(VOTE_FIELDS if is_of_votes else SCORE_FIELDS))]
     if foreign:
@@ -140,6 +145,7 @@ def _load(path: Path, _size: int, _mtime_ns: int) -> MappingFile:
         kind=kind,
         files=_texts(path, "files", given.get("files", "*")),
         records=None if given.get("records") is None else _path(path, "records", given["records"]),
+        each=None if given.get("each") is None else _path(path, "each", given["each"]),
         join_file=join_file,
         join_on=join_on,
         where=_where(path, given.get("where")),
@@ -151,6 +157,8 @@ def _load(path: Path, _size: int, _mtime_ns: int) -> MappingFile:
     )
     if join_file is None and (name := next((key for at, key in made.paths.items() if at.startswith(JOIN)), None)):
         raise _invalid(path, "a path begins with join., but nothing is joined", "join: {file, on}", key=name)
+    if made.each is None and (name := next((key for at, key in made.paths.items() if at.startswith(EACH)), None)):
+        raise _invalid(path, "a path begins with each., but there is no each", "each: path", key=name)
     return made
 
 

@@ -95,6 +95,9 @@ class Votes:
         for name in ("judge", "category"):
             if name in batch.columns:
                 said[name] = cells.as_text(batch.columns[name])
+        if "position" in batch.columns:  # 0: model_a was shown first, 1: model_b; anything else is not known
+            position = cells.as_counts(batch.columns["position"])
+            said["position"] = pc.if_else(pc.less_equal(position, 1), position, pa.scalar(None, pa.int64()))
         if "judge_cost_usd" in batch.columns:
             said["judge_cost_usd"] = cells.as_numbers(batch.columns["judge_cost_usd"])
         items = {"item": item, "content_hash": content, "category": said.get("category")}

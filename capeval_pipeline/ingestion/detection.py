@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from capeval_pipeline.formats import READERS, lm_eval, mapping, wide
+from capeval_pipeline.formats import READERS, lm_eval, wide
 from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal
+from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
 
@@ -89,7 +90,7 @@ def unknown_format(path: Path) -> FileRefused:
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
     found = one_line(f"holds {seen}", 80)
-    advice = f"Nearest: {', '.join(nearest)}; or mapping.yml: {mapping.skeleton(sorted(keys))}"
+    advice = f"Nearest: {', '.join(nearest)}; or mapping.yml: {skeleton(path)}"
     text = message(path.name, "file", found, "a known format", advice)
     return FileRefused("unknown_format", "file", text)
 

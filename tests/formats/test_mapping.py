@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.formats import mapping, mapping_file
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.common import FileRefused, text_hash
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace
@@ -284,17 +284,122 @@ def test_published_router_results_cost_what_their_price_list_says(shared, tmp_pa
     assert figures["gemini-2.0-flash-001"][0] == pytest.approx(0.0034079, abs=1e-12)
 
 
+def test_without_an_id_an_item_is_known_by_its_text(tmp_path):
+    records = [{"q": "One?", "m": "elm", "s": 1}, {"q": "One? ", "m": "oak", "s": 0}, {"q": " ", "m": "elm", "s": 1}]
+    path = lay(tmp_path, "prompt: q\nmodel: m\nscore: s\n", "a.jsonl", lines(*records))
+    found = read_whole(mapping, path)
+    assert [(row["item"], row["content_hash"][:6], row["score"]) for row in found.generations] == [
+        (None, text_hash("One?")[:6], 1.0), (None, text_hash("One?")[:6], 0.0),
+    ]  # fmt: skip
+    assert (found.reasons(), found.locations()) == ({"key_missing": 1}, ["line 3"])
+    workspace = MemoryWorkspace(tmp_path / "data")
+    workspace.ingest([path])
+    assert {row["item_id"] for row in workspace.rows("raw.generations")} == {f"h{text_hash('One?')[:12]}"}
+
+
+def test_without_an_id_and_without_a_text_there_is_no_item(tmp_path):
+    path = lay(tmp_path, "model: m\nscore: s\n", "a.jsonl", lines({"m": "elm", "s": 1}))
+    assert "item_id (or prompt), model, score" in str(refused(path))
+
+
+EACH = "item_id: id\neach: scores\nmodel: each.key\nscore: each.value\n"
+
+
+def test_each_member_of_an_object_or_a_list_is_a_record_of_its_own(tmp_path):
+    records = [{"id": "q1", "scores": {"elm": 1, "oak": 0.5}}, {"id": "q2", "scores": {"elm": "N/A"}},
+               {"id": "q3", "scores": {}}, {"id": "q4"}, {"id": "q5", "scores": 7}]  # fmt: skip
+    found = read_whole(mapping, lay(tmp_path / "a", EACH, "a.jsonl", lines(*records)))
+    assert rows(found) == [("q1", "elm", 0, "ok", 1.0), ("q1", "oak", 0, "ok", 0.5), ("q2", "elm", 0, "unscored", None)]
+    assert (found.n_read, found.reasons(), found.locations()) == (6, {"bad_row": 3}, ["line 3", "line 4", "line 5"])
+    assert found.accounted() == set(range(6))
+    listed = [{"id": "q1", "tries": [{"by": "elm", "ok": True}, {"by": "elm", "ok": False}]}]
+    text = "item_id: id\neach: tries\nmodel: each.value.by\nscore: each.value.ok\ngeneration: each.key\n"
+    found = read_whole(mapping, lay(tmp_path / "b", text, "a.json", json.dumps(listed)))
+    assert rows(found) == [("q1", "elm", 0, "ok", 1.0), ("q1", "elm", 1, "ok", 0.0)]
+    pq.write_table(pa.table({"id": ["q1"], "scores": [{"elm": 1.0, "oak": 0.5}]}), tmp_path / "a" / "b.parquet")
+    found = read_whole(mapping, tmp_path / "a" / "b.parquet")
+    assert rows(found) == [("q1", "elm", 0, "ok", 1.0), ("q1", "oak", 0, "ok", 0.5)]
+
+
+def test_members_of_one_object_may_be_the_records(tmp_path):
+    text = "item_id: each.key\neach: done\nmodel: {value: elm}\nscore: each.value.passed\n"
+    document = json.dumps({"run": 1, "done": {"q1": {"passed": True}, "q2": {"passed": False}}})
+    found = read_whole(mapping, lay(tmp_path, text, "a.json", document))
+    assert rows(found) == [("q1", "elm", 0, "ok", 1.0), ("q2", "elm", 0, "ok", 0.0)]
+
+
+def test_ranks_tell_the_members_of_one_record_apart(tmp_path):
+    text = "item_id: id\neach: tries\nmodel: {value: elm}\nscore: each.value.s\ngeneration: {rank_by: each.value.at}\n"
+    record = {"id": "q1", "tries": [{"at": 20, "s": 0}, {"at": 3, "s": 1}]}
+    assert rows(read_whole(mapping, lay(tmp_path, text, "a.jsonl", lines(record)))) == [
+        ("q1", "elm", 1, "ok", 0.0), ("q1", "elm", 0, "ok", 1.0),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["gso/o3.json", "llmrouter_dc9/dcrouter_test.first40.json", "pandalm/testset-v1.first50.json",
-     "mt_bench_en_ko/gpt4omini_pairwise.first10.jsonl"],
-)  # fmt: skip
+    ("text", "told"),
+    [
+        (EACH.replace("each: scores\n", ""), "there is no each"),
+        (EACH.replace("each: scores", "each: score"), "Did you mean scores?"),
+        (EACH.replace("each.value", "each.valeu"), "Did you mean each.value"),
+        (EACH.replace("each: scores", "each: [scores]"), "the path of a field"),
+    ],
+)
+def test_a_wrong_each_is_told_with_the_nearest_path(tmp_path, text, told):
+    fault = refused(lay(tmp_path, text, "a.jsonl", lines({"id": "q1", "scores": {"elm": 1}})))
+    assert fault.reason == "mapping_invalid"
+    assert told in str(fault)
+
+
+def test_votes_may_say_which_answer_was_shown_first(tmp_path):
+    text = "item_id: i\nmodel_a: a\nmodel_b: b\nwinner: w\nposition: {from: order, map: {ab: 0, ba: 1}}\n"
+    records = [{"i": 1, "a": "elm", "b": "oak", "w": "a", "order": order} for order in ("ab", "ba", None)]
+    found = read_whole(mapping, lay(tmp_path, text, "a.jsonl", lines(*records)))
+    assert [row["position"] for row in found.judgments] == [0, 1, None]
+
+
+SKELETONS = {
+    "gso/o3.json": "{item_id: …, model: …, score: summary.score}",
+    "llmrouter_dc9/dcrouter_test.first40.json": "{prompt: question, each: scores, model: each.key, score: each.value}",
+    "pandalm/testset-v1.first50.json": "{item_id: idx, model: …, score: …}",
+    "mt_bench_en_ko/gpt4omini_pairwise.first10.jsonl":
+        "{item_id: question_id, model_a: model_a, model_b: model_b, winner: winner}",
+    "misguided_attention/detailed_evaluations_mm3.first3prompts.json": "{item_id: …, model: …, score: …}",
+    "planbench/gpt-4o_chat.first10.json": "{records: instances, item_id: instance_id, model: …, score: llm_correct}",
+    "zeroeval_crux/gpt-4o-mini-2024-07-18.first20.json": "{item_id: session_id, model: generator, score: …}",
+    "mmlu_pro/items.first30.json": "{item_id: item_id, model: …, score: …}",
+    "routerarena/gemini-2.0-flash-001.first60.jsonl":
+        "{item_id: global_index, model: llm_selected, score: evaluation_result.score}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SKELETONS)
 def test_a_file_of_no_known_format_is_refused_with_the_beginning_of_a_mapping(shared, tmp_path, name):
     report = MemoryWorkspace(tmp_path).ingest([shared / "data/raw_samples" / name]).reports[0]
     assert (report.status, report.rejections[0].reason) == ("refused", "unknown_format")
-    text = report.rejections[0].message
-    assert "mapping.yml: {item_id: " in text
-    assert text.endswith("}")
+    assert report.rejections[0].message.endswith(f"mapping.yml: {SKELETONS[name]}")
+
+
+MAPPED = {
+    "llmrouter_dc9/dcrouter_test.first40.json":
+        ("prompt: question\neach: scores\nmodel: each.key\nscore: each.value\n", 40 * 9, 40),
+    "planbench/gpt-4o_chat.first10.json":
+        ("records: instances\nitem_id: instance_id\nmodel: {value: gpt-4o}\nscore: llm_correct\n", 10, 10),
+    "gso/o3.json":
+        ("item_id: each.key\neach: opt_stats\nmodel: {value: o3}\nscore: each.value.gm_speedup_patch_commit\n"
+        "score_range: [0, ~]\n", 9, 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_such_a_file_is_read_once_its_mapping_is_finished(shared, tmp_path, name):
+    text, n_records, n_items = MAPPED[name]
+    path = shared / "data/raw_samples" / name
+    by = write(tmp_path / "m.yml", text)
+    workspace = MemoryWorkspace(tmp_path / "data")
+    report = next(r for r in workspace.ingest([path], Request(mapping=by)).reports if r.status != "companion")
+    assert (report.status, report.n_read, report.n_kept) == ("read", n_records, n_records)
+    assert len(workspace.rows("raw.items")) == n_items
 
 
 def test_pairwise_verdicts_by_name_are_read_by_a_mapping(shared, tmp_path):
