@@ -46,7 +46,7 @@ _GAPS = np.array(RACE_GAPS)
 # Entries of RaceStates.progress.
 DEPTH, FITTED_AT, PAIRED_LEADER = 0, 1, 2
 # Columns of RaceStates.control.
-LAM, LOWEST = 0, 1
+CONTROL_WEIGHT, LOWEST = 0, 1
 
 
 class RaceStates(NamedTuple):
@@ -169,7 +169,7 @@ def _bet(states: RaceStates, leader: int, rival: int, item: int, m: int) -> None
     n_items = states.scores.shape[1]
     difference = states.scores[leader, item] - states.scores[rival, item]
     null = states.sums[rival] - states.sums[leader]
-    lam, lowest = states.control[rival, LAM], states.control[rival, LOWEST]
+    lam, lowest = states.control[rival, CONTROL_WEIGHT], states.control[rival, LOWEST]
     if lam > 0.0:
         difference -= lam * (states.predictions[leader, item] - states.predictions[rival, item])
         null += lam * (states.unseen[rival] - states.unseen[leader])
@@ -273,5 +273,5 @@ def _set_control(states: RaceStates, leader: int, rival: int, depth: int, pseudo
             item = states.order[place]
             smallest = min(smallest, states.predictions[rival, item] - states.predictions[leader, item])
         lowest = -1.0 + lam * smallest
-    states.control[rival, LAM] = lam
+    states.control[rival, CONTROL_WEIGHT] = lam
     states.control[rival, LOWEST] = lowest

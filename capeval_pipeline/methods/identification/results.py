@@ -37,8 +37,9 @@ _BOOTSTRAP_STREAM = 2**31 - 1
 class PolicySummary:
     """Figures of one policy; NaN where one does not exist for it.
 
-    pulls, pulls_90 : calls for the target accuracy, and for 90 %; saving : against UCB-E; coverage : share of runs without any violation of the reported interval, with its lower
-    Wilson limit; n_certified : runs that ended with a certificate; seconds_per_run : median of the replays alone
+    pulls, pulls_90 : calls for the target accuracy, and for 90 %; saving : against UCB-E
+    coverage : share of runs without any violation of the reported interval, with its lower Wilson limit
+    n_certified : runs that ended with a certificate; seconds_per_run : median of the replays alone
     """
 
     policy: str
