@@ -234,7 +234,7 @@ def test_a_named_mapping_may_lie_elsewhere_and_its_joined_file_is_no_unit(tmp_pa
 def test_every_mapping_of_the_documentation_is_one(tmp_path):
     page = (Path(__file__).parents[2] / "docs/mapping.md").read_text(encoding="utf-8")
     examples = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for text in examples:
         assert mapping_file.load_mapping(write(tmp_path / "mapping.yml", text)).fields["item_id"].path
     table = "question_nr,system,grade,seconds\n1,mint,right,0.8\n2,mint,wrong,1.1\n"
