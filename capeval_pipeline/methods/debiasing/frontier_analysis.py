@@ -36,6 +36,7 @@ from capeval_pipeline.methods.debiasing.post_hoc import draws_allowed_at, post_h
 from capeval_pipeline.methods.debiasing.posterior import WorldPosterior
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
 from capeval_pipeline.methods.debiasing.simulated_frontiers import SimulatedFrontiers
+from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit
 from capeval_pipeline.methods.debiasing.verdict import Verdict
 from capeval_pipeline.methods.frontier import (
     BestModel,
@@ -124,9 +125,12 @@ def _has_posterior(problem: OracleProblem) -> bool:
 
 def _restricted(posterior: WorldPosterior, kept: BoolArray, draws: DrawTable) -> WorldPosterior:
     """The same posterior on the items and cells of this axis."""
-    fit = posterior.fit
-    part = replace(fit, responsibility=fit.responsibility[kept], right=fit.right[kept], total=fit.total[kept])
-    return replace(posterior, fit=part, draws=draws)
+
+    def part(fit: TopicModelFit) -> TopicModelFit:
+        return replace(fit, responsibility=fit.responsibility[kept], right=fit.right[kept], total=fit.total[kept])
+
+    fits = tuple((weight, part(fit)) for weight, fit in posterior.fits)
+    return replace(posterior, fit=fits[0][1], fits=fits, draws=draws)
 
 
 def _pre_hoc(

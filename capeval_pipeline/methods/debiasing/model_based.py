@@ -11,6 +11,7 @@ from capeval_pipeline.methods.debiasing.cross_fit_estimator import cross_fit
 from capeval_pipeline.methods.debiasing.estimates import OracleEstimate, standard_error
 from capeval_pipeline.methods.debiasing.naive import naive
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
+from capeval_pipeline.methods.debiasing.topic_model import CONCENTRATIONS
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -89,6 +90,11 @@ def bracket_ratio(problem: OracleProblem) -> float:
     return predicted / observed if observed > 1e-9 else math.nan
 
 
+def _weight_at_edge(problem: OracleProblem) -> float:
+    """Probability of the least concentration."""
+    return sum(weight for weight, fit in problem.posterior.fits if fit.concentration <= CONCENTRATIONS[0])
+
+
 def _unexplained_width(problem: OracleProblem) -> float:
     """Predicted minus observed width of the bracket."""
     simulation = problem.simulation
@@ -131,7 +137,10 @@ def half_widths(problem: OracleProblem, rows: BoolArray | None = None, *, is_cor
     correct model has both near 0, and either is of the size by which its bias may be off. D alone is one observation of
     an error of unknown size, and 1.96 such observations cover (2/π) atan(1.96) = .70; D and R together 2.77 times their
     root mean square, which with two degrees of freedom covers .89, to which (i) is added;
-    (iii) of the shared shock's factor, see `shock_error`.
+    (iii) of the shared shock's factor, see `shock_error`;
+    (iv) at the edge of the family: with the least concentration fitted, cells lie so near 0 and 1 that their Betas
+    cannot tell how near, and the bracket's width may split anyhow between luck and lost choice. All that is known then
+    is the bracket, over which a uniform split has the standard deviation width/√12.
     A category takes the share of (i) and (iii) that its simulated bias has of the whole. For the population the scatter
     of max_l p over items is added. What this covers in planted worlds is measured in `studies.interval_coverage`.
     """
@@ -151,7 +160,9 @@ def half_widths(problem: OracleProblem, rows: BoolArray | None = None, *, is_cor
     split = float(simulation.true_items[chosen].mean() - interpolated_items(problem)[chosen].mean())
     model = math.hypot(split, share * _unexplained_width(problem))
     shock = share * shock_error(problem) if is_corrected else 0.0
-    fixed = math.hypot(float(t.ppf(0.975, len(errors))) * max(refit, scatter), 1.96 * model, 1.96 * shock)
+    width = float((problem.naive_items - problem.cross_fit_items)[chosen].mean())
+    edge = max(width, 0.0) / math.sqrt(12.0) * _weight_at_edge(problem)
+    fixed = math.hypot(float(t.ppf(0.975, len(errors))) * max(refit, scatter), 1.96 * model, 1.96 * shock, 1.96 * edge)
     return HalfWidths(math.hypot(fixed, 1.96 * standard_error(simulation.true_items[chosen])), fixed)
 
 

@@ -12,10 +12,11 @@ from capeval_pipeline.errors import ConvergenceError
 from capeval_pipeline.methods.debiasing.costs import CostPosterior
 from capeval_pipeline.methods.debiasing.cross_fit import keyed_held_out, leave_one_out_value
 from capeval_pipeline.methods.debiasing.draws import DrawTable
-from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit, fit_topic_model
+from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit, average_concentrations, fit_topic_model
 
 FloatArray = NDArray[np.float64]
 _SPLITS_A_SIMULATION = 2
+_GOLDEN_SECTION = 0.6180339887498949
 _REFIT_SIMULATIONS = 5
 _MAX_REFIT_ITEMS = 4_000
 
@@ -24,18 +25,29 @@ _MAX_REFIT_ITEMS = 4_000
 class WorldPosterior:
     """Posterior over true cell qualities, with the noise of a draw.
 
+    fit : the likeliest; fits : those at every concentration the draws leave open, with their probabilities
     precision : variance of a draw is p (1 − p)/precision; 1 for 0/1 scores
     """
 
     draws: DrawTable
     fit: TopicModelFit
+    fits: tuple[tuple[float, TopicModelFit], ...]
     precision: float
     seed: int
 
     def true_quality(self, index: int) -> FloatArray:
         """Posterior draw of p, (n_items, n_models); NaN where the cell is no option."""
-        drawn = self.fit.draw(np.random.default_rng([self.seed, 11, index]))
+        drawn = self._fit_of(index).draw(np.random.default_rng([self.seed, 11, index]))
         return np.where(self.draws.is_option, drawn, np.nan)
+
+    def _fit_of(self, index: int) -> TopicModelFit:
+        """The fit of draw number `index`: steps of the golden section keep shares right in any run."""
+        place = (0.5 + index * _GOLDEN_SECTION) % 1.0
+        for weight, fit in self.fits:
+            place -= weight
+            if place < 0:
+                return fit
+        return self.fits[-1][1]
 
     def observed_scores(self, true_quality: FloatArray, index: int) -> FloatArray:
         """Scores the same number of draws would have given, (n_items, n_models, n_generations)."""
@@ -90,8 +102,10 @@ def fit_posterior(draws: DrawTable, *, topic_counts: tuple[int, ...], seed: int)
         precision = _draw_precision(draws)
     right = np.where(draws.n_draws > 0, np.nan_to_num(draws.total_right), 0.0)
     total: FloatArray = draws.n_draws.astype(np.float64) * precision
-    fit = fit_topic_model(right * precision, total, topic_counts=topic_counts, seed=seed)
-    return WorldPosterior(draws, fit, precision, seed)
+    right = right * precision
+    fit = fit_topic_model(right, total, topic_counts=topic_counts, seed=seed)
+    fits = average_concentrations(fit, right, total, seed=seed)
+    return WorldPosterior(draws, fits[0][1], tuple(fits), precision, seed)
 
 
 def _draw_precision(draws: DrawTable) -> float:

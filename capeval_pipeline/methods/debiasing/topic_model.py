@@ -5,7 +5,7 @@ p_nl | class ~ Beta(s m, s (1 − m)); Y_nl ~ Bin(G_nl, p_nl). Fitted by EM, K b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -27,6 +27,9 @@ _APTITUDE_VARIANCE = 1.2**2  # of a model's topics around its mean aptitude
 _LEAST_ITERATIONS, _MOST_ITERATIONS = 40, 100
 _RISE_PER_ITEM = 1e-3
 _CONCENTRATION_ITERATIONS = (6, 18, 30)
+_OPEN = 25.0  # log-likelihood below the best at which a concentration is not tried; few EM steps gain as much
+_REFINING_STEPS = 6
+_LEAST_WEIGHT = 0.02
 _MAX_FITTED_ITEMS = 20_000
 _STEPS = 20.0  # of a graded cell's mean: far below its noise, and a table that stays small
 
@@ -39,6 +42,7 @@ class TopicModelFit:
     class_weight : (n_classes,) = n_topics x difficulty classes; responsibility : (n_items, n_classes), rows sum to 1
     concentration : s; right, total : (n_items, n_models) counts the posterior rests on, total 0 for missing cells
     last_rise : the log-likelihood's last change, per item
+    difficulties : (n_classes a topic,) the grid of d
     """
 
     aptitude: FloatArray
@@ -52,6 +56,7 @@ class TopicModelFit:
     bic: float
     n_iterations: int
     last_rise: float
+    difficulties: FloatArray
 
     @property
     def n_topics(self) -> int:
@@ -95,24 +100,75 @@ def fit_topic_model(
             best = fit
     if best is None:
         raise ValueError("topic_counts is empty")
-    if len(chosen) == n_items:
-        return best
+    return best if len(chosen) == n_items else _over_all_items(best, right, total)
+
+
+def _over_all_items(fit: TopicModelFit, right: FloatArray, total: FloatArray) -> TopicModelFit:
+    """One blocked E-pass of a fit to a part of the items over all of them."""
     codes, pairs = _encode(right, total)
-    responsibility, _ = _expect(
-        codes, _log_table(best.class_mean, best.concentration, pairs), np.log(best.class_weight)
-    )
-    return TopicModelFit(
-        best.aptitude,
-        best.class_weight,
-        best.class_mean,
-        best.concentration,
-        responsibility,
-        right,
-        total,
-        best.log_likelihood,
-        best.bic,
-        best.n_iterations,
-        best.last_rise,
+    table = _log_table(fit.class_mean, fit.concentration, pairs)
+    responsibility, _ = _expect(codes, table, np.log(fit.class_weight))
+    return replace(fit, responsibility=responsibility, right=right, total=total)
+
+
+def average_concentrations(
+    fit: TopicModelFit, right: FloatArray, total: FloatArray, *, seed: int = 0
+) -> list[tuple[float, TopicModelFit]]:
+    """The fit at every concentration the draws leave open, with its posterior probability; largest first, sum 1.
+
+    The likelihood is often flat between "a little noise of cells" and none while the bias of the naive oracle differs
+    by half (planted: 1000 items of 12 equal models, 5 draws; log-likelihoods .2 apart at s = 64 and no noise, bias
+    .16 and .23). Choosing the larger is a coin; so all are kept. Prior: half for no noise, which has one parameter
+    less, the other half even over the rest. Each is improved by a few EM steps from the chosen fit; what has less than
+    2 % is dropped.
+    """
+    n_items = len(right)
+    chosen = np.arange(n_items)
+    if n_items > _MAX_FITTED_ITEMS:
+        chosen = np.sort(np.random.default_rng([seed, 1]).choice(n_items, _MAX_FITTED_ITEMS, replace=False))
+    part_right, part_total = np.where(total > 0, right, 0.0)[chosen], total[chosen]
+    codes, pairs = _encode(part_right, part_total)
+    log_weight = np.log(fit.class_weight)
+    at_fit = [_expect(codes, _log_table(fit.class_mean, s, pairs), log_weight)[1] for s in CONCENTRATIONS]
+    nearby = [s for s, value in zip(CONCENTRATIONS, at_fit, strict=True) if value > max(at_fit) - _OPEN]
+    fits = [_at_concentration(fit, s, codes, pairs, part_right, part_total) for s in nearby]
+    prior = np.where(np.array(nearby) == CONCENTRATIONS[-1], 0.5, 0.5 / (len(CONCENTRATIONS) - 1))
+    log_posterior = np.array([other.log_likelihood for other in fits]) + np.log(prior)
+    weights = np.exp(log_posterior - log_posterior.max())
+    weights /= weights.sum()
+    kept = [index for index in np.argsort(-weights, kind="stable") if weights[index] >= _LEAST_WEIGHT]
+    whole = float(weights[kept].sum())
+    return [
+        (
+            float(weights[index]) / whole,
+            fits[index] if len(chosen) == n_items else _over_all_items(fits[index], right, total),
+        )
+        for index in kept
+    ]
+
+
+def _at_concentration(
+    fit: TopicModelFit, concentration: float, codes: IntArray, pairs: FloatArray, right: FloatArray, total: FloatArray
+) -> TopicModelFit:
+    """The fit with another concentration, improved by a few EM steps that leave it as it is."""
+    aptitude, weight = fit.aptitude, fit.class_weight
+    for step in range(_REFINING_STEPS + 1):
+        class_mean = _class_mean(aptitude, fit.difficulties)
+        responsibility, log_likelihood = _expect(codes, _log_table(class_mean, concentration, pairs), np.log(weight))
+        if step == _REFINING_STEPS:
+            break
+        weight = (1.0 - 1e-3) * responsibility.mean(axis=0) + 1e-3 / len(weight)
+        aptitude = _improve_aptitude(aptitude, fit.difficulties, responsibility, right, total, concentration)
+    return replace(
+        fit,
+        aptitude=aptitude,
+        class_weight=weight,
+        class_mean=class_mean,
+        concentration=concentration,
+        responsibility=responsibility,
+        right=right,
+        total=total,
+        log_likelihood=float(log_likelihood),
     )
 
 
@@ -160,6 +216,7 @@ def _fit(right: FloatArray, total: FloatArray, n_topics: int, rng: np.random.Gen
         float(bic),
         iteration,
         float(rise),
+        difficulties,
     )
 
 
