@@ -236,7 +236,7 @@ def test_every_mapping_of_the_documentation_is_one(tmp_path):
     examples = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
     assert len(examples) == 5
     for text in examples:
-        assert mapping_file.load_mapping(write(tmp_path / "mapping.yml", text)).fields["item_id"].path
+        assert {"item_id", "prompt"} & set(mapping_file.load_mapping(write(tmp_path / "mapping.yml", text)).fields)
     table = "question_nr,system,grade,seconds\n1,mint,right,0.8\n2,mint,wrong,1.1\n"
     found = read_whole(mapping, lay(tmp_path / "own", examples[0], "a.csv", table))
     assert [(row["score"], row["latency_s"]) for row in found.generations] == [(1.0, 0.8), (0.0, 1.1)]

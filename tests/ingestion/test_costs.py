@@ -1,5 +1,7 @@
 """Costs from tokens and prices: which price holds on which day, and what is told where none does."""
 
+from pathlib import Path
+
 import pytest
 
 from capeval_pipeline.formats.common import FileRefused
@@ -97,3 +99,11 @@ def test_a_day_that_is_none_is_refused(tmp_path, text, told):
     with pytest.raises(FileRefused, match=told) as caught:
         load_prices(write(tmp_path / "prices.yml", text))
     assert caught.value.reason == "config_invalid"
+
+
+def test_the_price_table_of_the_documentation_is_one(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/mapping.md").read_text(encoding="utf-8")
+    text = page.partition("## Prices")[2].partition("```text\n")[2].partition("```")[0]
+    prices = load_prices(write(tmp_path / "prices.yml", text))
+    assert [sorted(entry) for entry in prices["lab/m8"]] == [["input", "output", "to"], ["from", "input", "output"]]
+    assert prices["lab/m7"][0]["cache_read"] == 0.03
