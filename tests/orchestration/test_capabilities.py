@@ -1,12 +1,6 @@
 """The stage on small benchmarks: what the tables hold, that they agree with each other, and who is left out why."""
 
-import tempfile
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,79 +10,20 @@ import pytest
 
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets.capabilities import CAPABILITY_STEPS, ecc, item_embeddings, strengths
-from capeval_pipeline.orchestration.stages import StageAsset, StageResult
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
-from capeval_pipeline.storage.conformity import conform, empty
 from capeval_pipeline.storage.tables import TABLES
-from tests.reference_sampling import sample_benchmark
+from tests.orchestration.memory_part import JUDGMENT_COLUMNS, MemoryPart, part_of
 
 QUICK = CapabilitiesSettings(
     n_resamples=100, n_profile_resamples=20, n_clusters=6, cluster_counts=(1, 2, 6), ridges=(1.0,)
 )
-JUDGMENT_COLUMNS = ["item_id", "model_a_id", "model_b_id", "judge_id", "draw", "outcome"]
-
-
-CACHE = tempfile.TemporaryDirectory(prefix="capeval-vectors-")
-
-
-@dataclass
-class MemoryPart:
-    """A benchmark's part held in memory: what steps return goes through the contract, as in the lake."""
-
-    tables: dict[str, pa.Table]
-    benchmark_id: str = "small"
-    benchmark: dict[str, Any] = field(
-        default_factory=lambda: {"score_low": 0.0, "score_high": 1.0, "higher_is_better": True}
-    )
-
-    def arrow(self, key: str) -> pa.Table:
-        if key == "intermediate.item_stats" and key not in self.tables:
-            return pa.table({"tie_margin": pa.array([], pa.float64())})
-        return self.tables[key] if key in self.tables else empty(TABLES[key])
-
-    def read(self, key: str) -> pd.DataFrame:
-        return self.arrow(key).to_pandas()
-
-    @property
-    def cache_dir(self) -> Path:
-        return Path(CACHE.name)
-
-    @contextmanager
-    def executor(self) -> Iterator[Executor]:
-        with ThreadPoolExecutor(2) as pool:
-            yield pool
-
-    def run(self, step: StageAsset, settings: CapabilitiesSettings = QUICK) -> StageResult:
-        result = step.body(self, settings)  # type: ignore[arg-type]
-        for key in step.tables:
-            self.tables[key] = conform(TABLES[key], result.tables.get(key, empty(TABLES[key])), self.benchmark_id)
-        return result
-
-
-def part_of(folder: Path, *, n_items: int | None = None) -> MemoryPart:
-    sampled = sample_benchmark(folder)
-    chosen = sorted(sampled.items["item_id"])[:n_items]
-
-    def kept(frame: pd.DataFrame) -> pa.Table:
-        return pa.Table.from_pandas(frame[frame["item_id"].isin(chosen)], preserve_index=False)
-
-    scores = sampled.item_scores.assign(cost_usd=np.nan)
-    return MemoryPart(
-        {
-            "intermediate.item_scores": kept(scores),
-            "intermediate.item_splits": kept(sampled.item_splits),
-            "intermediate.comparisons": kept(sampled.comparisons),
-            "staging.stg_items": kept(sampled.items),
-            "staging.stg_judgments": pa.Table.from_pandas(pd.DataFrame(columns=JUDGMENT_COLUMNS).astype(str)),
-        }
-    )
 
 
 @pytest.fixture(scope="module")
 def made(shared: Path) -> MemoryPart:
     part = part_of(shared / "cases" / "ecc_planted_b", n_items=1000)
     for step in CAPABILITY_STEPS:
-        part.run(step)
+        part.run(step, QUICK)
     return part
 
 
@@ -183,7 +118,7 @@ def test_the_papers_probe_winner_is_perfect_on_zero_one_scores(made):
 def test_the_sentences_hold_the_control(made):
     rows = made.read("estimates.ecc_evaluation").set_index(["method", "inference", "pair_subset"])
     control = rows.loc[("carry_over_control", "probe", "all"), "gain_percent"]
-    sentences = {verdict.question: verdict.sentence for verdict in made.run(ecc).verdicts}
+    sentences = {verdict.question: verdict.sentence for verdict in made.run(ecc, QUICK).verdicts}
     assert set(sentences) == {"clusters", "probe", "human_labels"}
     assert f"{control:.1f} %" in sentences["probe"]
 
@@ -193,7 +128,7 @@ def test_same_inputs_in_another_row_order_give_the_same_bytes(shared, made):
     for key, table in part.tables.items():
         part.tables[key] = table.take(np.random.default_rng(1).permutation(table.num_rows)) if table.num_rows else table
     for step in (strengths, item_embeddings, ecc):
-        part.run(step)
+        part.run(step, QUICK)
         for key in step.tables:
             clocks = list(TABLES[key].clock_columns)
             first, second = (p.tables[key].drop_columns(clocks) for p in (made, part))
@@ -206,22 +141,22 @@ def test_without_text_only_comparisons_cluster(shared):
     silent = items.to_pandas().assign(prompt=None, embedding=None)
     part.tables["staging.stg_items"] = pa.Table.from_pandas(silent, schema=items.schema, preserve_index=False)
     with pytest.raises(StageSkipped, match="no item has a prompt or an embedding"):
-        part.run(item_embeddings)
-    part.run(ecc)
+        part.run(item_embeddings, QUICK)
+    part.run(ecc, QUICK)
     assert set(part.read("estimates.ecc_fits")["method"]) == {"comp_only"}
     assert "emb" not in set(part.read("estimates.ecc_evaluation")["inference"])
 
 
 def test_too_few_items_and_too_few_models_are_skipped_with_the_reason(shared):
     part = part_of(shared / "cases" / "ecc_planted_b", n_items=40)
-    part.run(item_embeddings)
+    part.run(item_embeddings, QUICK)
     with pytest.raises(StageSkipped, match="of 40 items"):
-        part.run(ecc)
+        part.run(ecc, QUICK)
     scores = part.read("intermediate.item_scores")
     alone = scores[scores["model_id"] == scores["model_id"].iloc[0]]
     part.tables["intermediate.item_scores"] = pa.Table.from_pandas(alone, preserve_index=False)
     with pytest.raises(StageSkipped, match="1 model"):
-        part.run(strengths)
+        part.run(strengths, QUICK)
 
 
 def test_judgments_alone_rank_by_strength(rng):
@@ -234,7 +169,7 @@ def test_judgments_alone_rank_by_strength(rng):
     part.tables["intermediate.item_scores"] = pa.Table.from_pandas(
         pd.DataFrame({"item_id": [], "model_id": [], "score": [], "quality": []}), preserve_index=False
     )
-    part.run(strengths)
+    part.run(strengths, QUICK)
     table = part.read("estimates.strengths").set_index("model_id")
     assert table["rank"].to_dict() == {"a": 1, "b": 2, "c": 3}
     wins = frame[frame["model_a_id"] == "a"]["outcome"].mean()
