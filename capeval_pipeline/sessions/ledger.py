@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from capeval_pipeline.sessions.records import MAX_ATTEMPTS, SessionConfig
 
@@ -22,16 +21,14 @@ WORST = 0.0
 COST_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What was told about one ask: a score, or None for a call that failed; the cost, None where unknown."""
 
     score: float | None
     cost: float | None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A cell that is answered for good, with its quality; `score` is None where all its calls failed."""
 
     arm: int
