@@ -9,6 +9,7 @@ from capeval_pipeline.orchestration.assets.marts import build_marts
 from capeval_pipeline.orchestration.assets.report import build_report
 from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES, build_studies
 from capeval_pipeline.orchestration.automation import automatic_jobs, schedules, sensors
+from capeval_pipeline.orchestration.ingest_job import ingest_job
 from capeval_pipeline.orchestration.jobs import jobs
 from capeval_pipeline.orchestration.stages import build_asset
 from capeval_pipeline.orchestration.workspace import Workspace
@@ -30,7 +31,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
             build_report(graph.project),
             *build_studies([*FRONTIER_STUDIES, *IDENTIFICATION_STUDIES]),
         ],
-        jobs=[*jobs(), *automatic_jobs(job)],
+        jobs=[*jobs(), ingest_job(), *automatic_jobs(job)],
         sensors=sensors(),
         schedules=schedules(settings),
         executor=dg.in_process_executor,

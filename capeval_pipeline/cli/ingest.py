@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import Invocation, invocation, print_table, progress
-from capeval_pipeline.errors import CapevalError, UsageError
+from capeval_pipeline.errors import UsageError
 from capeval_pipeline.reporting.numbers import counted
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from capeval_pipeline.ingestion.batch import Batch
     from capeval_pipeline.ingestion.reading import LedgerRow
     from capeval_pipeline.ingestion.report import Remark, UnitReport
+    from capeval_pipeline.storage.stored_rows import StoredRows
 
 FAULTS_OF_A_FILE, FAULTS = 3, 20
 """Lines about rows at fault: of one file, and of one call."""
@@ -133,54 +134,33 @@ def _ledger(call: Invocation) -> "list[LedgerRow]":
     return ledger_of(lake.read("readings.files"), lake.read("raw.files"))
 
 
-def _resolved(call: Invocation, batch: "Batch", folder: Path) -> "dict[str, dict[str, pa.Table]]":
+def _resolved(call: Invocation, batch: "Batch", folder: Path) -> "dict[str, dict[str, pa.Table | StoredRows]]":
     """Raw tables as they would be; nothing is written but temporary files in `folder`."""
-    from capeval_pipeline.ingestion.batch import no_readings
     from capeval_pipeline.ingestion.resolution import resolve
+    from capeval_pipeline.storage.conformity import empty
+    from capeval_pipeline.storage.tables import TABLES
 
     lake = call.workspace.lake
-    raw = {}
+    raw: dict[str, Any] = {}
     limits = replace(call.workspace.limits(n_threads=2), spill_folder=folder / "spill")
-    for benchmark_id, change in sorted(batch.changes.items()):
-        readings = no_readings()
-        for name in READING_NAMES:
-            if lake.has_table(f"readings.{name}"):
-                readings[name] = lake.read(f"readings.{name}", benchmark_id)
-        raw[benchmark_id] = resolve(change.applied_to(readings), limits)
+    for number, (benchmark_id, change) in enumerate(sorted(batch.changes.items())):
+        readings = {
+            name: lake.stored(f"readings.{name}", empty(TABLES[f"readings.{name}"]).schema, benchmark_id)
+            for name in READING_NAMES
+        }
+        resolved = folder / f"resolved{number}"
+        raw[benchmark_id] = resolve(change.applied_to(readings, resolved / "readings"), resolved / "raw", limits)
     return raw
 
 
-def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dict[str, dict[str, pa.Table]]":
-    """Run the raw tables' asset for every benchmark that changes; what the ledger then says. Raises CapevalError."""
+def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dict[str, dict[str, StoredRows]]":
+    """Commit what was read in one run; what the ledgers then say. Raises CapevalError."""
     if not batch.changes:
         return {}
-    from capeval_pipeline.orchestration import driver
-    from capeval_pipeline.orchestration.assets import build_graph
-    from capeval_pipeline.orchestration.graph import StaleStep
+    from capeval_pipeline.orchestration import driver, intake
 
-    batch.save(folder)
-    step = next(step for step in build_graph().steps if step.name == "ingest")
-    failures = []
-    raw: dict[str, dict[str, Any]] = {}
     with driver.workspace_instance(call.workspace) as instance:
-        driver.end_dead_runs(instance)
-        driver.add_benchmarks(instance, sorted(batch.changes))
-        for benchmark_id in sorted(batch.changes):
-            say(f"{benchmark_id}: committing")
-            run = driver.run_steps(
-                call.definitions.resolve_job_def,
-                instance,
-                benchmark_id,
-                [StaleStep(step, "files were read")],
-                run_config={step.name: {"staged": str(folder)}},
-            )
-            failures += [f"{benchmark_id}: {reason}" for reason in run.failures.values()]
-    if failures:
-        raise CapevalError("\n".join(failures))
-    lake = call.workspace.lake
-    for benchmark_id in batch.changes:
-        raw[benchmark_id] = {key: lake.read(key, benchmark_id) for key in ("raw.files", "raw.rejections")}
-    return raw
+        return intake.commit(call.workspace, instance, call.definitions.resolve_job_def, batch, folder, say)
 
 
 def _print(batch: "Batch", *, as_json: bool) -> None:
@@ -214,7 +194,7 @@ def _faults(reports: "Sequence[UnitReport]") -> list[str]:
     read = [report for report in reports if report.status != "refused"]
     remarks = [sorted([*report.rejections, *report.warnings], key=_place) for report in read]
     shown = [remark.message for of_file in remarks for remark in of_file[:FAULTS_OF_A_FILE]][:FAULTS]
-    n_more = sum(len(of_file) for of_file in remarks) - len(shown)
+    n_more = sum(sum(report.reasons.values()) for report in read) - len(shown)
     if n_more:
         shown.append(f"and {n_more:,} more; once published, `select location, message from raw.rejections` lists all")
     return shown
@@ -229,5 +209,5 @@ def _doubts(report: Any) -> str:
     """Reasons of rejections and warnings with their numbers, most frequent first."""
     from collections import Counter
 
-    reasons = Counter(remark.reason for remark in [*report.rejections, *report.warnings])
+    reasons = Counter(report.reasons)
     return ", ".join(f"{reason} {n}" if n > 1 else reason for reason, n in reasons.most_common())

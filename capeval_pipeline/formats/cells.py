@@ -109,12 +109,22 @@ def as_keys(array: pa.Array | pa.ChunkedArray, *, is_model: bool = False) -> pa.
         return None if is_model and text is not None and not text.strip() else text or None
 
     codes = encoded(array)
+    if _are_keys(codes.dictionary):
+        return pa.DictionaryArray.from_arrays(codes.indices.cast(pa.int32()), codes.dictionary)
     names = [None if value is None else key(value) for value in codes.dictionary.to_pylist()]
     position: dict[str, int] = {}
     # two values may give one key (42 and 42.0), so the codes are made again
     renumbered = [None if name is None else position.setdefault(name, len(position)) for name in names]
     indices = pa.array(renumbered, pa.int32()).take(codes.indices.cast(pa.int32()))
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(position), pa.string()))
+
+
+def _are_keys(values: pa.Array) -> bool:
+    """Whether all distinct values of a column are different texts, none of them blank: then they are keys as they are."""
+    if not pa.types.is_string(values.type) or values.null_count:
+        return False
+    shortest = pc.min(pc.binary_length(pc.ascii_trim_whitespace(values))).as_py()
+    return (shortest or 0) > 0 and len(pc.unique(values)) == len(values)
 
 
 def as_text(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -18,12 +18,18 @@ import pyarrow.parquet as pq
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import READERS
 from capeval_pipeline.ingestion.discovery import Place, discover
-from capeval_pipeline.ingestion.parts import PART_TABLES
+from capeval_pipeline.ingestion.parts import PART_TABLES, reading_schema
 from capeval_pipeline.ingestion.reading import LedgerRow, Request, Staged, read_unit
-from capeval_pipeline.ingestion.report import UnitReport
-from capeval_pipeline.ingestion.resolution import by_file
+from capeval_pipeline.ingestion.report import UnitReport, told_of_files
+from capeval_pipeline.ingestion.resolution import Readings, by_file
+from capeval_pipeline.storage.connections import ComputeLimits, scratch_connection, text_literal
+from capeval_pipeline.storage.stored_rows import StoredRows, as_table, copied, stored
 
 MANIFEST = "manifest.json"
+MERGED_ROWS = 1_000_000
+MAX_FILES = 64
+"""Rows up to which a table of readings is one file, and files it may have beyond: a million are rewritten in a second,
+and a file takes a millisecond to open."""
 
 
 @dataclass
@@ -36,48 +42,59 @@ class Change:
     folders: list[Path] = field(default_factory=list)
     removals: dict[str, str | None] = field(default_factory=dict)
 
-    def applied_to(self, readings: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Readings of the benchmark after the change; a file that was read again replaces its old readings."""
-        new = {
-            name: pa.concat_tables(
-                [pq.read_table(folder / f"{name}.parquet").cast(_plain_schema(name)) for folder in self.folders]
-                or [_plain_schema(name).empty_table()]
-            )
-            for name in PART_TABLES
-        }
-        gone = pa.array(sorted({*new["files"].column("file_id").to_pylist(), *self.removals}), pa.string())
+    def applied_to(self, readings: Readings, folder: Path) -> dict[str, StoredRows]:
+        """Readings of the benchmark after the change; a file that was read again replaces its old readings.
+
+        Nothing is held: rows stay in the files they are in unless some of them leave, or the files are many or small.
+        What has to be written is written to `folder`.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        ledger = readings["files"].table()
+        added = [pq.read_table(path / "files.parquet") for path in self.folders]
+        new_ids = {file_id for table in added for file_id in table.column("file_id").to_pylist()}
+        gone = (new_ids | set(self.removals)) & set(ledger.column("file_id").to_pylist())
         changed = {}
-        for name, table in readings.items():
-            kept = _in_contract(name, table).filter(pc.invert(pc.is_in(table.column("file_id"), value_set=gone)))
-            changed[name] = pa.concat_tables([kept, new[name]])
-        successors = {old: successor for old, successor in self.removals.items() if successor is not None}
-        returned = set(new["files"].column("file_id").to_pylist())
-        replaced = [
-            {**row, "replaced_by_file_id": successors[row["file_id"]]}
-            for row in readings["files"].to_pylist()
-            if row["file_id"] in successors and row["file_id"] not in returned
-        ]
-        ledger = pa.Table.from_pylist(replaced, _plain_schema("files"))
-        changed["files"] = pa.concat_tables([changed["files"], ledger])
+        for name in PART_TABLES:
+            if name != "files":
+                new = [str(path / f"{name}.parquet") for path in self.folders]
+                changed[name] = _exchanged(name, readings[name], new, gone, folder)
+        changed["files"] = stored(self._ledger(ledger, added, gone, new_ids), folder / "files.parquet")
         return changed
 
+    def _ledger(self, ledger: pa.Table, added: list[pa.Table], gone: set[str], new_ids: set[str]) -> pa.Table:
+        """Rows of the files that stay, that came, and, marked so, that were replaced."""
+        schema = reading_schema("files")
+        leaves = pc.is_in(ledger.column("file_id"), value_set=pa.array(sorted(gone), pa.string()))
+        kept = ledger.filter(pc.invert(leaves))
+        successors = {old: successor for old, successor in self.removals.items() if successor is not None}
+        replaced = [
+            {**row, "replaced_by_file_id": successors[row["file_id"]]}
+            for row in ledger.to_pylist()
+            if row["file_id"] in successors and row["file_id"] not in new_ids
+        ]
+        tables = [kept.cast(schema), *(table.select(schema.names).cast(schema) for table in added)]
+        return pa.concat_tables([*tables, pa.Table.from_pylist(replaced, schema)])
 
-def _in_contract(name: str, table: pa.Table) -> pa.Table:
-    """Readings with the columns of today: one that was added since they were written is unknown (NULL)."""
-    schema = _plain_schema(name)
-    for field_ in schema:
-        if field_.name not in table.column_names:
-            table = table.append_column(field_, pa.nulls(table.num_rows, field_.type))
-    return table.select(schema.names).cast(schema)
+
+def _exchanged(name: str, old: StoredRows, new: list[str], gone: set[str], folder: Path) -> StoredRows:
+    """Rows of a table without those of the files in `gone`, and with those in the files `new`."""
+    schema = reading_schema(name)
+    came = [path for path in new if pq.read_metadata(path).num_rows]
+    if not gone:
+        rows = StoredRows(schema, (*old.paths, *came))
+        is_scattered = len(rows.paths) > MAX_FILES or (len(rows.paths) > 1 and rows.num_rows <= MERGED_ROWS)
+        if not is_scattered:
+            return rows
+    leaving = ", ".join(text_literal(file_id) for file_id in sorted(gone)) or "''"
+    sql = f"select * from {StoredRows(schema, old.paths).relation()} where file_id not in ({leaving})"
+    sql += f" union all by name select * from {StoredRows(schema, tuple(came)).relation()}"
+    with scratch_connection(ComputeLimits("300MB", 2, folder.parent / "spill")) as connection:
+        return copied(connection, sql, schema, folder / f"{name}.parquet")
 
 
-def _plain_schema(name: str) -> pa.Schema:
-    return pa.schema([pa.field(column.name, column.type) for column in PART_TABLES[name].columns])
-
-
-def no_readings() -> dict[str, pa.Table]:
+def no_readings() -> dict[str, StoredRows]:
     """Readings of a benchmark that has none."""
-    return {name: _plain_schema(name).empty_table() for name in PART_TABLES}
+    return {name: StoredRows(reading_schema(name)) for name in PART_TABLES}
 
 
 @dataclass
@@ -104,17 +121,17 @@ class Batch:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
 
-    def complete(self, raw: Mapping[str, Mapping[str, pa.Table]]) -> None:
+    def complete(self, raw: Mapping[str, Mapping[str, pa.Table | StoredRows]]) -> None:
         """Final counts and remarks from raw.files and raw.rejections (benchmark_id → key → table) into the reports."""
-        files = {benchmark_id: by_file(tables["raw.files"]) for benchmark_id, tables in raw.items()}
-        remarks = {benchmark_id: by_file(tables["raw.rejections"]) for benchmark_id, tables in raw.items()}
+        files = {benchmark_id: by_file(as_table(tables["raw.files"])) for benchmark_id, tables in raw.items()}
+        told = {benchmark_id: told_of_files(tables["raw.rejections"]) for benchmark_id, tables in raw.items()}
         for report in self.reports:
             if report.status != "read" or report.file_id is None:
                 continue
             named = [benchmark_id for benchmark_id in report.benchmark_ids if benchmark_id in files]
             report.take_from_tables(
                 [row for name in named for row in files[name].get(report.file_id, [])],
-                [row for name in named for row in remarks[name].get(report.file_id, [])],
+                [told[name][report.file_id] for name in named if report.file_id in told[name]],
             )
 
 

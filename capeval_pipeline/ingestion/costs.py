@@ -18,6 +18,7 @@ PRICED_ON = f"coalesce(date_diff('day', date '1970-01-01', ({{time}})::date), {U
 """Day since 1970 of a point in time, UNKNOWN_DAY for NULL."""
 PRICE_JOIN = "prices.model_id = models.model_id and priced_on >= prices.first_day and priced_on <= prices.last_day"
 
+_HAS_TOKENS = "input_tokens is not null and output_tokens is not null"
 _PARTS = " + ".join(
     f"coalesce({name}_tokens, 0) * if(coalesce({name}_tokens, 0) = 0, 0, price_{name})" for name in CLASSES
 )
@@ -105,10 +106,9 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
         return []
     connection.execute(
         f"""create view priced as
-        select answers.*, models.model_id, items.item_id, prices.* exclude (model_id), {_RECOMPUTED} as recomputed
+        select answers.*, models.model_id, prices.* exclude (model_id), {_RECOMPUTED} as recomputed
         from answers
-        inner join (select distinct model_code, model_id from model_codes) as models using (model_code)
-        inner join (select distinct item_code, item_id from item_codes) as items using (item_code)
+        inner join model_ids as models using (model_code)
         left join prices on {PRICE_JOIN}
         where answers.status <> 'invalid'"""
     )
@@ -134,11 +134,29 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
             "tokens but no price on its day",
             "a row of the price table that holds then",
         )
+    # one pass for all: answers may be ten million
+    counts = ", ".join(
+        f"count(*) filter (where {condition}) as n_{reason}, min(item_code) filter (where {condition}) as at_{reason}"
+        for reason, (condition, _, _) in conditions.items()
+    )
+    connection.execute(
+        f"""create table costs_told as
+        select
+            file_id, model_id, {counts},
+            count(*) filter (where {_HAS_TOKENS}) as n_rows,
+            min(item_code) filter (where {_HAS_TOKENS}) as at_tokens,
+            coalesce(
+                min(input_tokens) filter (where {_HAS_TOKENS}) = max(input_tokens) filter (where {_HAS_TOKENS})
+                and min(output_tokens) filter (where {_HAS_TOKENS}) = max(output_tokens) filter (where {_HAS_TOKENS}),
+                false
+            ) as is_constant
+        from priced group by file_id, model_id"""
+    )
     found = []
-    for reason, (condition, what, expected) in conditions.items():
+    for reason, (_, what, expected) in conditions.items():
         rows = connection.execute(
-            f"""select file_id, model_id, count(*), min(item_id) from priced where {condition}
-            group by file_id, model_id order by file_id, model_id"""
+            f"""select file_id, model_id, n_{reason}, item_id
+            from costs_told inner join item_ids on item_code = at_{reason} order by file_id, model_id"""
         ).fetchall()
         found += [_warning(row, reason, what, expected) for row in rows]
     return found + _constant_tokens(connection)
@@ -147,16 +165,17 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
 def _constant_tokens(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, str]]:
     """Models whose token counts never change while those of others do: invented numbers."""
     rows = connection.execute(
-        f"""with counted as (
-            select file_id, model_id, count(*) as n_rows, min(item_id) as item_id, count(distinct item_code) as n_items,
-                count(distinct (input_tokens, output_tokens)) as n_different
-            from priced where input_tokens is not null and output_tokens is not null
-            group by file_id, model_id
+        f"""with doubtful as (
+            select file_id, model_id, n_rows, at_tokens from costs_told
+            where is_constant and exists (select 1 from costs_told where n_rows > 0 and not is_constant)
+        ),
+        counted as (
+            select file_id, model_id, count(distinct item_code) as n_items
+            from priced semi join doubtful using (file_id, model_id) where {_HAS_TOKENS} group by all
         )
-        select file_id, model_id, n_rows, item_id from counted
-        where n_items >= {MIN_CONSTANT_ROWS} and n_different = 1
-            and exists (select 1 from counted as others where others.n_different > 1)
-        order by file_id, model_id"""
+        select file_id, model_id, n_rows, item_id
+        from doubtful inner join counted using (file_id, model_id) inner join item_ids on item_code = at_tokens
+        where n_items >= {MIN_CONSTANT_ROWS} order by file_id, model_id"""
     ).fetchall()
     expected = "counts that vary as those of other models do"
     return [_warning(row, "cost_constant_tokens", "the same token counts", expected) for row in rows]

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from capeval_pipeline.storage.connections import scratch_connection
+from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, as_table, count_different
 
 FILES_CHECK, COVERAGE_CHECK, NAMES_CHECK = "files_were_read_whole", "cells_have_scores", "names_are_distinct"
 CHECKS = {"raw.files": (FILES_CHECK,), "raw.generations": (COVERAGE_CHECK,), "raw.models": (NAMES_CHECK,)}
@@ -21,12 +23,16 @@ class Finding:
     sentence: str
 
 
-def findings(raw: Mapping[str, pa.Table], *, minimum_coverage: float) -> list[Finding]:
+def findings(raw: Mapping[str, pa.Table | StoredRows], *, minimum_coverage: float) -> list[Finding]:
     """Outcome of every check of CHECKS for one benchmark's raw tables.
 
     minimum_coverage: share of items x models cells with a score below which coverage is worth a look, 0…1.
     """
-    return [_files(raw["raw.files"]), _coverage(raw["raw.generations"], minimum_coverage), _names(raw["raw.models"])]
+    return [
+        _files(as_table(raw["raw.files"])),
+        _coverage(raw["raw.generations"], minimum_coverage),
+        _names(as_table(raw["raw.models"])),
+    ]
 
 
 def _files(files: pa.Table) -> Finding:
@@ -43,14 +49,25 @@ def _files(files: pa.Table) -> Finding:
     return Finding("raw.files", FILES_CHECK, True, f"All records of {len(rows)} files were kept or are repetitions.")
 
 
-def _coverage(generations: pa.Table, minimum: float) -> Finding:
-    cells = generations.select(["item_id", "model_id"])  # alone: a copy of all columns would be large
-    scored = cells.filter(pc.equal(generations.column("status"), "ok"))
-    n_items = pc.count_distinct(generations.column("item_id")).as_py()
-    n_models = pc.count_distinct(generations.column("model_id")).as_py()
-    if not n_items * n_models:
-        return Finding("raw.generations", COVERAGE_CHECK, True, "There are no answers, so no cell misses its score.")
-    n_cells = scored.group_by(["item_id", "model_id"]).aggregate([]).num_rows
+def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
+    with scratch_connection(STREAMED) as connection:
+        relation = "generations"
+        if isinstance(generations, StoredRows):
+            relation = generations.relation()
+        else:
+            connection.register(relation, generations)
+        n_items, n_models, n_cells, last = connection.execute(
+            f"""select
+                (select count(*) from (select distinct item_id from {relation})),
+                (select count(*) from (select distinct model_id from {relation})),
+                count(*), coalesce(max(generation_id), 0)
+            from {relation} where status = 'ok'"""
+        ).fetchall()[0]
+        if not n_items * n_models:
+            sentence = "There are no answers, so no cell misses its score."
+            return Finding("raw.generations", COVERAGE_CHECK, True, sentence)
+        if last:  # else each row is a cell of its own
+            n_cells = count_different(connection, f"(from {relation} where status = 'ok')", ["item_id", "model_id"])
     share = n_cells / (n_items * n_models)
     sentence = f"{n_cells:,} of {n_items * n_models:,} cells have a score ({share:.1%}); {minimum:.0%} are asked for."
     return Finding("raw.generations", COVERAGE_CHECK, share >= minimum, sentence)

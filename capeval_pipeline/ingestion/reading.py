@@ -222,6 +222,7 @@ def _refused(
     report.n_read = report.n_rejected = fault.n_read
     report.n_kept = report.n_duplicate = 0
     report.rejections = [Remark(fault.location, fault.reason, str(fault))]
+    report.reasons = {fault.reason: 1}
     report.warnings = []
     benchmark_id = benchmark_id_of(*own_benchmark(unit, request, None))
     if not is_usable_name(benchmark_id):  # what is refused for its benchmark's name cannot be listed under it
@@ -401,23 +402,18 @@ def _finish(
     unit: Unit, request: Request, report: UnitReport, facts: FileFacts, parts: dict[str, Part], own: Part, n_read: int
 ) -> None:
     """Settle every part, check that no record is lost or counted twice, and write the ledger rows."""
-    seen = np.zeros(n_read, np.int16)
+    seen = np.zeros(n_read, bool)
     for part in parts.values():
         part.settle()
-        records = part.records()
-        seen[records] += 1
-    if (seen > 1).any():
-        raise AssertionError(f"{unit.shown_path}: record {int(np.flatnonzero(seen > 1)[0])} is in two benchmarks")
+        records = np.flatnonzero(part.records.flags)
+        if seen[records].any():
+            raise AssertionError(f"{unit.shown_path}: record {records[seen[records]][0]} is in two benchmarks")
+        seen[records] = True
     report.benchmark_ids = sorted(parts)
     for part in parts.values():
         report.n_kept += part.n_kept
         report.n_rejected += part.n_rejected
         report.n_duplicate += part.n_duplicate
-        for _, severity, location, reason, text in part.notes:
-            if severity == "rejected":
-                report.rejections.append(Remark(location, reason, text))
-            elif severity == "warning":
-                report.warnings.append(Remark(location, reason, text))
     report.n_read = n_read
     counts = {name: getattr(report, name) for name in ("n_kept", "n_rejected", "n_duplicate")}
     check_counts(unit.shown_path, n_read=n_read, **counts)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from capeval_pipeline.formats.common import one_line
-from capeval_pipeline.ingestion.identity import look_alikes, same_vectors
+from capeval_pipeline.ingestion.identity import MIN_SHARED_ITEMS, look_alikes, same_vectors
 
-MAX_MATRIX_CELLS = 200_000_000
-"""Models × items beyond which no score vectors are compared: 1.6 GB as float64."""
+MAX_MATRIX_CELLS = 4_000_000
+"""Models × items up to which score vectors are compared pair by pair, which takes some 40 bytes a cell."""
 
 _SCHEMA = pa.schema(
     [
@@ -105,20 +105,44 @@ def _for_files(file_ids: set[str], model_id: str, reason: str, text: str) -> lis
 def _twins(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
     """Pairs of models with the same mean scores on all items they share."""
     n_models, n_items = connection.execute(
-        "select coalesce(max(model_code), 0), (select coalesce(max(item_code), 0) from item_codes) from model_codes"
+        "select (select count(*) from model_ids), (select count(*) from item_ids)"
     ).fetchall()[0]
-    if n_models < 2 or n_models * n_items > MAX_MATRIX_CELLS:
+    if n_models < 2 or n_items < MIN_SHARED_ITEMS:
         return []
-    cells = connection.execute(
-        "select model_code, item_code, score, generation_id from cells where status = 'ok'"
-    ).fetchnumpy()
-    models, items = (np.asarray(cells[name], np.int64) - 1 for name in ("model_code", "item_code"))
-    flat = models * n_items + items
-    size = n_models * n_items
-    totals = np.bincount(flat, weights=np.asarray(cells["score"], np.float64), minlength=size)
-    n_scores = np.bincount(flat, minlength=size)
-    means = np.full(size, np.nan)
+    names = dict(connection.execute("select model_code - 1, model_id from model_ids").fetchall())
+    if n_models * n_items <= MAX_MATRIX_CELLS:
+        pairs = same_vectors(_mean_scores(connection, n_models, n_items))
+    else:
+        pairs = _twins_by_hash(connection)
+    return sorted((names[first], names[second]) for first, second in pairs)
+
+
+def _mean_scores(connection: duckdb.DuckDBPyConnection, n_models: int, n_items: int) -> np.ndarray:
+    """Mean score of each model (row) on each item (column), NaN without one."""
+    totals, n_scores = np.zeros(n_models * n_items), np.zeros(n_models * n_items, np.int32)
+    reader = connection.sql(
+        f"select (model_code - 1) * {n_items} + item_code - 1 as cell, score from cells where status = 'ok'"
+    ).to_arrow_reader(65_536)
+    for batch in reader:
+        cells = batch.column(0).to_numpy()
+        np.add.at(totals, cells, batch.column(1).to_numpy())
+        np.add.at(n_scores, cells, 1)
+    means = np.full(n_models * n_items, np.nan)
     np.divide(totals, n_scores, out=means, where=n_scores > 0)
-    names = dict(connection.execute("select distinct model_code, model_id from model_codes").fetchall())
-    pairs = same_vectors(means.reshape(n_models, n_items))
-    return sorted((names[first + 1], names[second + 1]) for first, second in pairs)
+    return means.reshape(n_models, n_items)
+
+
+def _twins_by_hash(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    """Each model with its first twin, where a matrix would be too large: those with scores on the same items, all
+    alike. Scores on other items beside the shared ones are not looked for here."""
+    rows = connection.execute(
+        f"""with scored as (
+            select
+                model_code - 1 as model, count(*) as n, min(score) as low, max(score) as high,
+                sum((hash(item_code, generation_id, score) >> 8)::hugeint) as content
+            from cells where status = 'ok' group by all
+        )
+        select model, min(model) over (partition by n, content) as first_model
+        from scored where n >= {MIN_SHARED_ITEMS} and low <> high order by model"""
+    ).fetchall()
+    return [(first, model) for model, first in rows if first != model]

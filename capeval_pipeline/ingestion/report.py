@@ -4,6 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
+from capeval_pipeline.storage.connections import scratch_connection
+from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows
+
 LISTED = 100
 """Rejections and warnings listed of one file; all of them are in raw.rejections."""
 
@@ -35,6 +40,8 @@ class UnitReport:
     n_duplicate: int = 0
     rejections: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Rejections and warnings by reason, those that are not listed as well."""
     content_id: str | None = None
     """Hash of the content; `file_id` is the same unless another path brought this content and was read otherwise."""
 
@@ -55,15 +62,59 @@ class UnitReport:
             "n_rejections_listed": min(len(self.rejections), LISTED),
         }
 
-    def take_from_tables(self, files: Iterable[Mapping[str, Any]], rejections: Iterable[Mapping[str, Any]]) -> None:
+    def take_from_tables(self, files: Iterable[Mapping[str, Any]], told: Iterable["Told"]) -> None:
         """Put in the final counts and remarks of raw.files and raw.rejections, which know of the other files."""
         counted = list(files)
         for name in ("n_read", "n_kept", "n_rejected", "n_duplicate"):
             setattr(self, name, sum(row[name] for row in counted))
-        self.rejections, self.warnings = [], []
-        for row in rejections:
-            remark = Remark(row["location"], row["reason"], row["message"])
-            if row["severity"] == "rejected":
-                self.rejections.append(remark)
-            elif row["severity"] == "warning":
-                self.warnings.append(remark)
+        self.rejections, self.warnings, self.reasons = [], [], {}
+        for remarks in told:
+            self.rejections += remarks.rejections
+            self.warnings += remarks.warnings
+            for reason, n in remarks.reasons.items():
+                self.reasons[reason] = self.reasons.get(reason, 0) + n
+
+
+@dataclass
+class Told:
+    """What raw.rejections tells of one file in one benchmark: at most LISTED of each kind, and how many by reason."""
+
+    rejections: list[Remark] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+def told_of_files(rejections: pa.Table | StoredRows) -> dict[str, Told]:
+    """File_id → what is told of it; places in the order they have in the file, what is about the whole file first."""
+    found: dict[str, Told] = {}
+    if not rejections.num_rows:
+        return found
+    place = r"coalesce(try_cast(regexp_extract(location, '(\d+)', 1) as bigint), -1)"
+    with scratch_connection(STREAMED) as connection:
+        if isinstance(rejections, StoredRows):
+            relation = rejections.relation()
+        else:
+            connection.register("rejections", rejections)
+            relation = "rejections"
+        counts = connection.execute(
+            f"""select file_id, reason, count(*) from {relation} where severity in ('rejected', 'warning')
+            group by all order by all"""
+        ).fetchall()
+        for file_id, reason, n in counts:
+            found.setdefault(file_id, Told()).reasons[reason] = n
+        rows = connection.execute(
+            f"""with ranked as (
+                select file_id, severity, location, reason from {relation} where severity in ('rejected', 'warning')
+                qualify row_number() over (
+                    partition by file_id, severity order by {place}, location, reason
+                ) <= {LISTED}
+            )
+            select file_id, severity, location, reason, message from {relation}
+            inner join ranked using (file_id, severity, location, reason)
+            order by file_id, severity, {place}, location, reason"""
+        ).fetchall()
+    for file_id, severity, location, reason, message in rows:
+        told = found[file_id]
+        listed = told.rejections if severity == "rejected" else told.warnings
+        listed.append(Remark(location, reason, message))
+    return found

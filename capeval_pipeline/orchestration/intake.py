@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
-import pyarrow as pa
 
-from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.formats.protocol import Limits
 from capeval_pipeline.ingestion.batch import Batch, clear, ledger_of, read_batch
 from capeval_pipeline.ingestion.discovery import Place
 from capeval_pipeline.ingestion.reading import LedgerRow, Request
 from capeval_pipeline.orchestration import driver
-from capeval_pipeline.orchestration.assets import build_graph
-from capeval_pipeline.orchestration.graph import StaleStep
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.storage.conformity import empty
+from capeval_pipeline.storage.stored_rows import StoredRows
+from capeval_pipeline.storage.tables import TABLES
 
-RawTables = dict[str, dict[str, pa.Table]]
+RawTables = dict[str, dict[str, StoredRows]]
 """benchmark_id → table key → rows."""
 
 REPORTED = ("raw.files", "raw.rejections")
@@ -59,30 +58,20 @@ def commit(
     folder: Path,
     progress: driver.Progress = lambda _: None,
 ) -> RawTables:
-    """Run the raw tables' step of every benchmark a batch changes; gives back their ledgers and rejections.
+    """Commit a batch in one run; gives back the ledgers and rejections of the benchmarks it changes.
 
-    Raises CapevalError naming the benchmarks whose step failed; the others are in.
+    Raises CapevalError naming the benchmarks that failed; the others are in.
     """
     if not batch.changes:
         return {}
     batch.save(folder)
-    step = next(step for step in build_graph().steps if step.name == "ingest")
+    names = sorted(batch.changes)
     driver.end_dead_runs(instance)
-    driver.add_benchmarks(instance, sorted(batch.changes))
-    failures: list[str] = []
-    for benchmark_id in sorted(batch.changes):
-        progress(f"{benchmark_id}: committing")
-        run = driver.run_steps(
-            job,
-            instance,
-            benchmark_id,
-            [StaleStep(step, "files were read")],
-            run_config={step.name: {"staged": str(folder)}},
-        )
-        failures += [f"{benchmark_id}: {reason}" for reason in run.failures.values()]
-    if failures:
-        raise CapevalError("\n".join(failures))
-    return {name: {key: workspace.lake.read(key, name) for key in REPORTED} for name in batch.changes}
+    driver.add_benchmarks(instance, names)
+    progress(f"committing {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else ""))
+    driver.run_ingest(job, instance, folder, names)
+    lake = workspace.lake
+    return {name: {key: lake.stored(key, empty(TABLES[key]).schema, name) for key in REPORTED} for name in names}
 
 
 def take_in(

@@ -422,7 +422,9 @@ def conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: st
         assert isinstance(table, pa.Table)
         return table
     rows = outcome.tables.get(key, empty(TABLES[key]))
-    return conform_stored(TABLES[key], rows) if isinstance(rows, StoredRows) else conform(TABLES[key], rows, benchmark_id)
+    if isinstance(rows, StoredRows):
+        return conform_stored(TABLES[key], rows)
+    return conform(TABLES[key], rows, benchmark_id)
 
 
 def _reused(workspace: Workspace, step: StageAsset, made: Sequence[VersionRecord]) -> Iterator[Any]:

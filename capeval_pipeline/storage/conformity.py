@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.errors import TableContractError
-from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted
-from capeval_pipeline.storage.stored_rows import StoredRows, find_repeated
+from capeval_pipeline.storage.connections import quoted, scratch_connection
+from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, find_repeated
 from capeval_pipeline.storage.tables.contract import Table
 
 
@@ -51,7 +51,7 @@ def conform_stored(table: Table, rows: StoredRows) -> StoredRows:
         raise TableContractError(f"{table.key}: has columns {rows.schema.names}; expected {expected.names} in order")
     relation = rows.relation()
     required = [column.name for column in table.columns if not column.nullable]
-    with memory_connection(ComputeLimits("300MB", 2)) as connection:
+    with scratch_connection(STREAMED) as connection:
         counts = ", ".join(f"count(*) - count({quoted(name)})" for name in required)
         found = connection.execute(f"select {counts} from {relation}").fetchall()[0] if required else ()
         for name, n_missing in zip(required, found, strict=True):

@@ -24,8 +24,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from capeval_pipeline.errors import LakeError
-from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
-from capeval_pipeline.storage.stored_rows import StoredRows
+from capeval_pipeline.storage.connections import quoted, scratch_connection, text_literal
+from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows
 
 PARTITION_COLUMN = "benchmark_key"
 """Never part of a table's contract: Delta keeps it in the folder name, outside the Parquet files."""
@@ -69,7 +69,7 @@ def content_version(table: pa.Table | StoredRows, *, without: Sequence[str] = ()
     """
     fields = [field for field in table.schema if field.name not in without]
     schema = ",".join(f"{field.name}:{_type_name(field.type)}" for field in fields)
-    with memory_connection(ComputeLimits(n_threads=2)) as connection:
+    with scratch_connection(STREAMED) as connection:
         if isinstance(table, StoredRows):
             relation = table.relation()
         else:
@@ -91,8 +91,8 @@ def _told_apart(
 ) -> tuple[int, str, list[str]]:
     """Number of rows, the columns with one value in all rows with it (JSON), and the other columns."""
     columns = [
-        f"case when count({name}) = 0 then to_json(null) when count({name}) = count(*) and min({name}) = max({name}) "
-        f"then to_json(min({name})) end::varchar"
+        f"case when count({name}) = 0 then 'null' when count({name}) = count(*) and min({name}) = max({name}) "
+        f"then to_json(min({name}))::varchar end"
         for name in map(quoted, names)
     ]
     row = connection.execute(f"select {', '.join(['count(*)', *columns])} from {relation}").fetchall()[0]
@@ -289,7 +289,7 @@ class Lake:
         paths = self._paths(opened, benchmark_id)
         if not paths:
             return _without_key(pa.schema(opened.schema().to_arrow()).empty_table())
-        with memory_connection() as connection:
+        with scratch_connection() as connection:
             try:
                 found = connection.sql(parquet_scan(paths)).to_arrow_table()
                 return _with_columns_of(_without_key(pa.schema(opened.schema().to_arrow()).empty_table()), found)

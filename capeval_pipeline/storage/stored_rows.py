@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
+from capeval_pipeline.storage.connections import ComputeLimits, quoted, scratch_connection, text_literal
 
 HASHES_AT_ONCE = 32_000_000
 """Rows whose keys' hashes are held at once (8 bytes a row) while repeated keys are looked for."""
@@ -49,7 +49,7 @@ class StoredRows:
         if all("://" not in path for path in self.paths):
             return {name for path in self.paths for name in pq.read_schema(path).names}
         listed = ", ".join(text_literal(path) for path in self.paths)
-        with memory_connection() as connection:
+        with scratch_connection() as connection:
             found = connection.execute(f"select distinct name from parquet_schema([{listed}])").fetchall()
         return {name for (name,) in found}
 
@@ -58,21 +58,37 @@ class StoredRows:
         """Number of rows, from the files' footers."""
         if all("://" not in path for path in self.paths):
             return sum(pq.read_metadata(path).num_rows for path in self.paths)
-        with memory_connection() as connection:
+        with scratch_connection() as connection:
             return int(connection.execute(f"select count(*) from {self.relation()}").fetchall()[0][0])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in their order, BATCH_ROWS at a time."""
-        with memory_connection(ComputeLimits(STREAMED.memory_limit, 1)) as connection:
-            found = connection.sql(f"select * from {self.relation()}").to_arrow_reader(BATCH_ROWS)
-            for batch in found:
+        with scratch_connection(ComputeLimits(STREAMED.memory_limit, 1)) as connection:
+            for batch in connection.sql(f"select * from {self.relation()}").to_arrow_reader(BATCH_ROWS):
                 yield pa.RecordBatch.from_arrays(
                     [batch.column(field.name).cast(field.type) for field in self.schema], schema=self.schema
                 )
 
     def table(self) -> pa.Table:
         """All rows as one Arrow table."""
-        return pa.Table.from_batches(self.batches(), self.schema)
+        if any("://" in path for path in self.paths):
+            return pa.Table.from_batches(self.batches(), self.schema)
+        return pa.concat_tables([self.schema.empty_table(), *(self._read(path) for path in self.paths)])
+
+    def _read(self, path: str) -> pa.Table:
+        found = pq.ParquetFile(path).read()
+        columns = [
+            found.column(field.name).cast(field.type)
+            if field.name in found.column_names
+            else pa.nulls(found.num_rows, field.type)
+            for field in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+def as_table(rows: "pa.Table | StoredRows") -> pa.Table:
+    """Rows as an Arrow table, wherever they are."""
+    return rows.table() if isinstance(rows, StoredRows) else rows
 
 
 def stored(table: pa.Table, path: Path) -> StoredRows:
@@ -119,7 +135,8 @@ def find_repeated(connection: duckdb.DuckDBPyConnection, relation: str, key: Seq
     connection.register(f"{name}_hashes", pa.table({"key_hash": pa.array(hashes, pa.uint64())}))
     connection.execute(
         f"""create or replace table {name} as
-        select {columns} from {relation} where hash({columns}) in (from {name}_hashes) group by all having count(*) > 1"""
+        select {columns} from {relation} where hash({columns}) in (from {name}_hashes)
+        group by all having count(*) > 1"""
         if len(hashes)
         else f"create or replace table {name} as select {columns} from {relation} limit 0"
     )
@@ -129,11 +146,21 @@ def find_repeated(connection: duckdb.DuckDBPyConnection, relation: str, key: Seq
 
 def _repeated_hashes(connection: duckdb.DuckDBPyConnection, relation: str, columns: str) -> np.ndarray:
     """Hashes of keys that more than one row has, each once."""
+    runs = _sorted_hashes(connection, relation, columns)
+    found = [np.unique(hashes[1:][hashes[1:] == hashes[:-1]]) for hashes in runs]
+    return np.concatenate([np.empty(0, np.uint64), *found])
+
+
+def count_different(connection: duckdb.DuckDBPyConnection, relation: str, key: Sequence[str]) -> int:
+    """Number of different keys of a relation, by their 64-bit hashes: one in 10^5 counts of 10 million is one short."""
+    runs = _sorted_hashes(connection, relation, ", ".join(key))
+    return sum(int(np.count_nonzero(hashes[1:] != hashes[:-1])) + 1 for hashes in runs if len(hashes))
+
+
+def _sorted_hashes(connection: duckdb.DuckDBPyConnection, relation: str, columns: str) -> Iterator[np.ndarray]:
+    """Hashes of the keys of all rows in sorted runs; equal ones are in one run."""
     n_rows = int(connection.execute(f"select count(*) from {relation}").fetchall()[0][0])
-    if n_rows < 2:
-        return np.empty(0, np.uint64)
     n_parts = -(-n_rows // HASHES_AT_ONCE)
-    found = []
     for part in range(n_parts):
         share = f"where key_hash % {n_parts} = {part}" if n_parts > 1 else ""
         hashes = np.empty(n_rows if n_parts == 1 else 2 * n_rows // n_parts + 1024, np.uint64)
@@ -148,5 +175,4 @@ def _repeated_hashes(connection: duckdb.DuckDBPyConnection, relation: str, colum
             n_hashes += batch.num_rows
         hashes = hashes[:n_hashes]
         hashes.sort()
-        found.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
-    return np.concatenate(found)
+        yield hashes

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from capeval_pipeline.ingestion.batch import ledger_of
 from capeval_pipeline.ingestion.reading import Request
+from capeval_pipeline.storage.stored_rows import as_table
 from tests.formats.reading import write
 from tests.ingestion.workspaces import MemoryWorkspace
 
@@ -206,7 +207,7 @@ def test_no_text_keeps_prompts_out_of_every_table(tmp_path):
     tables = [
         table for group in (workspace.raw, workspace.readings) for found in group.values() for table in found.values()
     ]
-    assert not any("Secret" in str(table.to_pylist()) for table in tables)
+    assert not any("Secret" in str(as_table(table).to_pylist()) for table in tables)
     assert workspace.rows("raw.items")[0]["content_hash"]
 
 
@@ -215,5 +216,5 @@ def test_a_file_whose_commit_was_cut_short_is_read_again(tmp_path):
     path = files_of(tmp_path / "inbox" / "b", {"a.csv": "q1,elm,1\n"})[0]
     workspace.ingest([path])
     readings, raw = workspace.readings["b"], workspace.raw["b"]
-    assert len(ledger_of(readings["files"], raw["raw.files"])) == 1
-    assert ledger_of(readings["files"], raw["raw.files"].slice(0, 0)) == []
+    assert len(ledger_of(readings["files"].table(), raw["raw.files"])) == 1
+    assert ledger_of(readings["files"].table(), raw["raw.files"].slice(0, 0)) == []

@@ -1,6 +1,7 @@
-"""A workspace in memory for tests of ingest: the lake is a dict of readings by benchmark."""
+"""A workspace for tests of ingest: the lake is a dict of readings by benchmark."""
 
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from capeval_pipeline.ingestion.batch import Batch, forget, ledger_of, no_readin
 from capeval_pipeline.ingestion.discovery import Place
 from capeval_pipeline.ingestion.reading import Request
 from capeval_pipeline.ingestion.resolution import check_ledger, resolve
+from capeval_pipeline.storage.stored_rows import StoredRows, as_table, stored
 
 
 class MemoryWorkspace:
@@ -18,9 +20,11 @@ class MemoryWorkspace:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.place = Place(data, data / "inbox")
-        self.readings: dict[str, dict[str, pa.Table]] = {}
+        self.readings: dict[str, dict[str, StoredRows]] = {}
         self.raw: dict[str, dict[str, pa.Table]] = {}
         self.n_batches = 0
+        self.folder = data / "tmp"
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def ingest(self, paths: Sequence[Path], request: Request | None = None) -> Batch:
         self.n_batches += 1
@@ -36,13 +40,17 @@ class MemoryWorkspace:
         return batch
 
     def _ledger(self):
-        return [row for tables in self.readings.values() for row in ledger_of(tables["files"])]
+        return [row for tables in self.readings.values() for row in ledger_of(tables["files"].table())]
 
     def _apply(self, batch: Batch) -> None:
         for benchmark_id, change in batch.changes.items():
-            readings = change.applied_to(self.readings.get(benchmark_id, no_readings()))
-            self.readings[benchmark_id] = readings
-            self.raw[benchmark_id] = resolve(readings)
+            folder = Path(tempfile.mkdtemp(dir=self.folder))
+            readings = change.applied_to(self.readings.get(benchmark_id, no_readings()), folder / "readings")
+            self.readings[benchmark_id] = {
+                name: stored(rows.table(), folder / f"{name}.parquet") for name, rows in readings.items()
+            }
+            raw = resolve(self.readings[benchmark_id], folder / "raw")
+            self.raw[benchmark_id] = {key: as_table(rows) for key, rows in raw.items()}
             check_ledger(self.raw[benchmark_id]["raw.files"])
         batch.complete(self.raw)
 

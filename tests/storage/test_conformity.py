@@ -94,5 +94,5 @@ def test_rows_in_files_go_through_the_same_gate(tmp_path, changes, complaint):
 
 def test_rows_in_files_of_other_columns_are_refused(tmp_path):
     rows = stored(pa.table({"benchmark_id": ["arc"]}), tmp_path / "rows.parquet")
-    with pytest.raises(TableContractError, match="expected .*model_id"):
+    with pytest.raises(TableContractError, match=r"expected .*model_id"):
         conform_stored(TABLE, rows)

@@ -8,7 +8,7 @@ from capeval_pipeline.errors import LakeError
 from capeval_pipeline.storage import stored_rows
 from capeval_pipeline.storage.connections import memory_connection
 from capeval_pipeline.storage.lake import Lake, content_version
-from capeval_pipeline.storage.stored_rows import StoredRows, copied, find_repeated, stored
+from capeval_pipeline.storage.stored_rows import StoredRows, copied, count_different, find_repeated, stored
 
 SCHEMA = pa.schema(
     [
@@ -123,5 +123,7 @@ def test_repeated_keys_are_those_of_a_plain_count(at_once, rng, monkeypatch):
         n_repeated = find_repeated(connection, "given", ["a", "b"], "found")
         found = set(connection.execute("from found").fetchall())
         plain = set(connection.execute("select a, b from given group by all having count(*) > 1").fetchall())
+        n_different = count_different(connection, "given", ["a", "b"])
     assert found == plain
     assert n_repeated == len(plain) > 100
+    assert n_different == len(set(zip(*(table.column(name).to_pylist() for name in "ab"), strict=True)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from capeval_pipeline.ingestion.batch import Change
+    from capeval_pipeline.storage.stored_rows import StoredRows
 
 READING_KEYS = (
     "readings.items", "readings.models", "readings.generations", "readings.judgments", "readings.metric_values",
@@ -21,7 +25,6 @@ RAW_KEYS = (
     "raw.benchmarks", "raw.items", "raw.models", "raw.generations", "raw.judgments", "raw.metric_values",
     "raw.rejections",
 )  # fmt: skip
-MIN_COMPACT_ROWS = 10_000
 LEDGERS = ("readings.files", "raw.files")
 """Written last: a run that stops before them leaves files that the next ingest reads again."""
 
@@ -41,50 +44,48 @@ def ingest(part: Part, settings: Any) -> StageResult:
     Files disagree, repeat each other and come again; the rules between them are applied to all readings at once, so
     the tables do not depend on the order in which files came. read = kept + rejected + duplicate for every file.
     """
-    import tempfile
-
     from capeval_pipeline.ingestion.batch import load_change
+
+    scratch = _scratch_folder(part)
+    try:
+        stored = {key.partition(".")[2]: part.stored(key) for key in (*READING_KEYS, "readings.files")}
+        staged = part.run_config.get("staged")
+        if staged:
+            change = load_change(Path(staged), part.benchmark_id)
+        else:
+            change = _inbox_change(part, stored["files"].table(), scratch / "staged")
+        return _outcome(part, change.applied_to(stored, scratch / "readings"), scratch)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def _scratch_folder(part: Part) -> Path:
+    """A folder of one's own beside the lake, so that its files can become the lake's without a copy."""
+    folder = part.workspace.settings.temporary
+    folder.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="resolved-", dir=folder))
+
+
+def _outcome(part: Part, readings: Mapping[str, StoredRows], scratch: Path) -> StageResult:
+    """Readings and the raw tables they make, as rows in files: two million answers would be 500 MB as columns."""
     from capeval_pipeline.ingestion.resolution import check_ledger, resolve
 
-    readings = {key.partition(".")[2]: part.arrow(key) for key in (*READING_KEYS, "readings.files")}
-    staged = part.run_config.get("staged")
-    if staged:
-        readings = load_change(Path(staged), part.benchmark_id).applied_to(readings)
-    else:
-        part.workspace.settings.temporary.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="inbox-", dir=part.workspace.settings.temporary) as folder:
-            readings = _inbox_change(part, readings["files"], Path(folder)).applied_to(readings)
-    raw = resolve(readings, part.workspace.limits(n_threads=2))
-    check_ledger(raw["raw.files"])
+    raw = resolve(readings, scratch / "raw", part.workspace.limits(n_threads=2))
     files = raw["raw.files"]
+    check_ledger(files)
     numbers = {
         name: sum(value or 0 for value in files.column(name).to_pylist())
         for name in ("n_read", "n_kept", "n_rejected", "n_duplicate")
     }
-    tables = {f"readings.{name}": table for name, table in readings.items()} | raw
-    compact = {key: _compact(table) for key, table in tables.items()}
     found = findings(raw, minimum_coverage=part.workspace.settings.minimum_coverage)
     checks = [CheckOutcome(entry.table, entry.check, entry.is_well, entry.sentence) for entry in found]
-    return StageResult(tables=compact, numbers={"n_files": files.num_rows, **numbers}, checks=checks)
-
-
-def _compact(table: pa.Table) -> pa.Table:
-    """The same rows in a quarter of the memory: unknown columns without values, texts that repeat as codes.
-
-    Two million answers are 500 MB as plain columns, most of it file ids and NULLs, and are held until all tables of
-    the benchmark fit their contracts.
-    """
-    import pyarrow as pa
-
-    columns = []
-    for column in table.columns:
-        if column.null_count == len(column):
-            columns.append(pa.chunked_array([pa.nulls(len(column))]))
-        elif pa.types.is_string(column.type) and len(column) > MIN_COMPACT_ROWS:
-            columns.append(column.dictionary_encode())
-        else:
-            columns.append(column)
-    return pa.table(columns, names=table.column_names)
+    return StageResult(
+        tables={f"readings.{name}": rows for name, rows in readings.items()} | raw,
+        numbers={"n_files": files.num_rows, **numbers},
+        checks=checks,
+        scratch=scratch,
+    )
 
 
 def _inbox_change(part: Part, files: pa.Table, folder: Path) -> Change:
