@@ -14,6 +14,7 @@ import typer
 from capeval_pipeline.cli.invocation import Invocation, print_table
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
+from capeval_pipeline.reporting.numbers import errors_count
 from capeval_pipeline.reporting.queries import ask
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order
 from capeval_pipeline.reporting.views import View
@@ -61,9 +62,11 @@ def show(
     with published_benchmark(call, name) as benchmark:
         sentences = benchmark.sentences(questions)
         tables = [(view, benchmark.rows(view)) for view in views]
+        policy = ask(benchmark.connection, queries.ERROR_POLICY, benchmark.benchmark_id).rows[0]["error_policy"]
     if as_json:
         found: dict[str, Any] = {
             "benchmark_id": benchmark.benchmark_id,
+            "error_policy": policy,
             "verdicts": [
                 {
                     "question": entry.question,
@@ -81,6 +84,8 @@ def show(
     for view, rows in tables:
         if rows:
             print_view(view, rows, top)
+    if policy:
+        typer.echo(f"{benchmark.benchmark_id}: {errors_count(policy)}")
 
 
 def print_view(view: View, rows: Sequence[dict[str, Any]], top: int) -> None:

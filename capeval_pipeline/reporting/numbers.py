@@ -101,3 +101,8 @@ def true_minus(text: str) -> str:
     if text.startswith("-"):
         return text[1:] if not any(digit in "123456789" for digit in text) else "−" + text[1:]
     return text
+
+
+def errors_count(policy: str) -> str:
+    """What an error counts as, in words: the policy behind every score that is shown."""
+    return "an error counts as the worst score" if policy == "wrong" else "errors are left out of every mean"

@@ -16,7 +16,7 @@ from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, number, percent
+from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, errors_count, number, percent
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
 from capeval_pipeline.reporting.sections import SECTIONS, Drawing, Section
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order, why_nothing
@@ -110,6 +110,8 @@ def _header(benchmark_id: str, facts: Row) -> str:
     low, high = facts["score_low"], facts["score_high"]
     scale = f"score {facts['metric'] or ''} {number(low)} to {number(high)}".replace("  ", " ")
     direction = "larger is better" if facts["higher_is_better"] else "smaller is better"
+    if facts["error_policy"]:
+        direction += f", {errors_count(facts['error_policy'])}"
     made = f"{facts['made_at']:%Y-%m-%d %H:%M} UTC" if facts["made_at"] else UNKNOWN
     version = escaped(facts["data_version"] or UNKNOWN)
     return (

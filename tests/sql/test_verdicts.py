@@ -109,3 +109,18 @@ def test_no_cost_says_nothing_about_cost(tables):
     tables.fill("raw.models", [{"model_id": "m"}])
     tables.fill("raw.generations", [{"item_id": "i", "model_id": "m", "score": 1.0}])
     assert verdicts(tables)["costs"]["sentence"] == "No cost is known, so nothing can be said about cost."
+
+
+@pytest.mark.parametrize("policy", ["ignore", "wrong"])
+def test_every_sentence_names_what_an_error_counts_as(tables, policy):
+    tables.set(error_policy=policy)
+    tables.fill("raw.models", [{"model_id": "m"}])
+    tables.fill("raw.items", [{"item_id": "i"}])
+    tables.fill("raw.generations", [{"item_id": "i", "model_id": "m", "status": "error"}])
+    assert {row["error_policy"] for row in verdicts(tables).values()} == {policy}
+
+
+def test_a_name_under_which_files_were_only_refused_has_no_sentence(tables):
+    said = {"benchmark_id": "refused", "question": "strengths", "sentence": "no answers", "is_skipped": True}
+    tables.fill("verdicts.strengths", [said])
+    assert {row["benchmark_id"] for row in verdicts(tables).values()} == {"B"}

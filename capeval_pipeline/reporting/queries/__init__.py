@@ -16,7 +16,14 @@ from capeval_pipeline.reporting.queries.identification import (
     IDENTIFICATION_INTERVALS,
     IDENTIFICATION_SUMMARY,
 )
-from capeval_pipeline.reporting.queries.overview import BENCHMARKS, DATA_VERSIONS, FIRST_SENTENCES, HEADER, VERDICTS
+from capeval_pipeline.reporting.queries.overview import (
+    BENCHMARKS,
+    DATA_VERSIONS,
+    ERROR_POLICY,
+    FIRST_SENTENCES,
+    HEADER,
+    VERDICTS,
+)
 from capeval_pipeline.reporting.queries.query import Answer, Query, Row, ask
 from capeval_pipeline.reporting.queries.records import COST_AUDIT, COVERAGE, FILES, ITEM_HEALTH, ORDER_BIAS, REJECTIONS
 from capeval_pipeline.reporting.queries.strengths import AGAINST_BEST, LEADERBOARD, RANK_CHANGES, WIN_RATES
@@ -32,6 +39,7 @@ __all__ = [
     "COVERAGE",
     "DATA_VERSIONS",
     "ECC_GAINS",
+    "ERROR_POLICY",
     "FILES",
     "FIRST_SENTENCES",
     "FRONTIER_CURVES",

@@ -56,7 +56,8 @@ select
         select max(data_versions.materialized_at) from meta.data_versions
         where data_versions.benchmark_id = $benchmark
     ) as made_at,
-    (select max(pipeline_version.version) from meta.pipeline_version) as pipeline_version
+    (select max(pipeline_version.version) from meta.pipeline_version) as pipeline_version,
+    (select min(coverage.policy) from marts.coverage where coverage.benchmark_id = $benchmark) as error_policy
 from raw.benchmarks as benchmarks
 left join meta.partition_state as states
     on benchmarks.benchmark_id = states.benchmark_id
@@ -71,6 +72,15 @@ select question, sentence, source_table, is_computed
 from marts.verdicts
 where benchmark_id = $benchmark
 order by question, sentence
+""",
+)
+
+ERROR_POLICY = Query(
+    "error_policy",
+    """
+select min(policy) as error_policy, sum(n_error) as n_error
+from marts.coverage
+where benchmark_id = $benchmark
 """,
 )
 

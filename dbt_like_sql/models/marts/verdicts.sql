@@ -381,11 +381,14 @@ final as (
 )
 
 select
-    benchmark_id,
-    question,
-    sentence,
-    source_table,
-    is_skipped,
-    is_computed
+    final.benchmark_id,
+    final.question,
+    final.sentence,
+    final.source_table,
+    final.is_skipped,
+    final.is_computed,
+    coverage_totals.policy as error_policy
 from final
-order by benchmark_id, question
+left join coverage_totals
+    on final.benchmark_id = coverage_totals.benchmark_id
+order by final.benchmark_id, final.question
