@@ -7,50 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-import yaml
 
-from capeval_pipeline.arrays.score_block import encode_score_block, split_block
-from capeval_pipeline.methods.identification.records import ReplaySettings
-from capeval_pipeline.methods.identification.results import PolicySummary, interval_points, summarise
-from capeval_pipeline.methods.identification.study import PolicyRuns, StudyWorld, fit_predictor, run_study
-from capeval_pipeline.methods.identification.summaries import pulls_for_target, residual_variance_ratio
-from capeval_pipeline.stage_settings.identification import IdentificationSettings
-
-
-def study(folder: Path, policies: list[str]) -> tuple[StudyWorld, dict[str, PolicyRuns], dict[str, PolicySummary]]:
-    """The study its benchmark.yml configures, of some of its policies."""
-    settings = IdentificationSettings(**yaml.safe_load((folder / "benchmark.yml").read_text())["identification"])
-    results = pd.read_parquet(folder / "results.parquet").rename(columns={"model": "model_id", "score": "quality"})
-    block = encode_score_block(results.astype({"model_id": "str", "item_id": "str", "quality": float}))
-    split = split_block(block, training_models=settings.training_models, arms=settings.arms)
-    predictor, _ = fit_predictor(
-        block.scores[split.training],
-        split.families[split.training],
-        rng=np.random.default_rng([settings.seed, 0]),
-        rank=settings.rank,
-        l2=settings.l2,
-    )
-    replay = ReplaySettings(
-        batch=settings.batch,
-        pull_budgets=np.array(settings.pull_budgets),
-        exploration=settings.exploration,
-        pseudo_pairs=settings.pseudo_pairs,
-        delta=settings.delta,
-    )
-    world = StudyWorld(block.scores[split.arms], replay, n_arms=settings.n_arms, predictor=predictor)
-    runs = run_study(world, policies, settings.n_seeds)
-    return world, runs, {summary.policy: summary for summary in summarise(runs, world)}
-
-
-def calls(runs: PolicyRuns, world: StudyWorld, target: float) -> float:
-    return pulls_for_target(np.asarray(world.settings.pull_budgets, float), runs.hits.mean(axis=0), target)
-
-
-def width(runs: PolicyRuns, world: StudyWorld, interval: str) -> float:
-    points = interval_points(runs, world)
-    return next(point.mean_width for point in points if (point.interval, point.n_answers) == (interval, 200))
+from capeval_pipeline.methods.identification.summaries import residual_variance_ratio
+from tests.cases.pulse_studies import calls, study, width
 
 
 @pytest.fixture(scope="module")

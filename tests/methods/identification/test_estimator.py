@@ -14,6 +14,7 @@ from capeval_pipeline.methods.identification.estimator import (
     ESTIMATE_CODES,
     T_LAM,
     T_RATIO,
+    _choose_uniform_share,
     absorb,
     choose_item,
     estimate_of,
@@ -133,6 +134,19 @@ def test_active_choice_follows_its_probabilities():
         else:
             # An even grid misses the length of an interval by at most one step.
             assert share == pytest.approx(stated.pop(), abs=1 / 20_000)
+
+
+@pytest.mark.parametrize(
+    ("n_draws", "gain", "share"), [(400, 0.029, 1.0), (400, 0.031, 0.5), (400, 0.2, 0.5), (299, 0.2, 1.0)]
+)
+def test_the_gate_opens_after_300_draws_for_a_gain_of_3_percent(n_draws, gain, share):
+    # Second moments at uniform shares .25, .5, .75, 1, and the mean residual; half the draws uniform gains most.
+    moments = np.array([0.30, 0.2 * (1 - gain), 0.2, 0.2])
+    mean = 0.1
+    memory = n_draws * np.array([1.0, *moments, mean])
+    chosen, ratio = _choose_uniform_share(memory)
+    assert chosen == share
+    assert ratio == pytest.approx((0.2 * (1 - gain) - 0.01) / (0.2 - 0.01) if share < 1 else 1.0)
 
 
 # ---------------------------------------------------------------- combination
