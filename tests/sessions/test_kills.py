@@ -1,4 +1,4 @@
-"""kill -9 of the process that asks and tells, at random moments: nothing lost, nothing twice, the same to the last bit."""
+"""kill -9 of the process that asks and tells, at random moments: nothing lost, nothing twice, the same last bit."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from tests.sessions.worlds import World
 
 N_ARMS, N_ITEMS, N_ANSWERS, N_KILLS = 20, 600, 10_000, 20
 ASKED_AT_ONCE = 90
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def world() -> World:
@@ -49,7 +50,7 @@ def test_ten_thousand_answers_and_twenty_kills_end_as_if_nothing_had_happened(tm
     confirmed: list[str] = []
     for life in range(N_KILLS + 1):
         n_tells = int(rng.integers(1, 60)) if life < N_KILLS else 10**9
-        with subprocess.Popen([*command, str(life)], stdout=subprocess.PIPE, cwd=Path.cwd()) as process:
+        with subprocess.Popen([*command, str(life)], stdout=subprocess.PIPE, cwd=PROJECT) as process:
             for line in process.stdout:
                 confirmed += json.loads(line)
                 n_tells -= 1
