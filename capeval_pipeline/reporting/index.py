@@ -18,8 +18,8 @@ def page_name(benchmark_id: str) -> str:
     return f"{benchmark_key(benchmark_id)}.html"
 
 
-def render_index(connection: "duckdb.DuckDBPyConnection") -> str:
-    """The index page as HTML text."""
+def render_index(connection: "duckdb.DuckDBPyConnection", studies_page: str = "") -> str:
+    """The index page as HTML text; studies_page: file name of the studies' page, "" where there is none."""
     answer = ask(connection, queries.FIRST_SENTENCES)
     rows = "".join(_row(row) for row in answer.rows)
     heads = '<th scope="col">benchmark</th><th scope="col" class="number">models</th><th scope="col">in short</th>'
@@ -30,9 +30,15 @@ def render_index(connection: "duckdb.DuckDBPyConnection") -> str:
         if answer.rows
         else '<p class="nothing">No benchmark is published yet; <code>capeval ingest</code> reads result files.</p>'
     )
+    studies = (
+        f'<p><a href="{escaped(studies_page)}">Studies on synthetic worlds</a>: how far the figures on luck can be '
+        "trusted.</p>"
+        if studies_page
+        else ""
+    )
     body = (
         f'<header><h1>Capability reports</h1><p class="facts">{counted(len(answer.rows), "benchmark")}</p></header>'
-        f"<main>{content}{sql_block(answer.sql, 'the table')}</main>"
+        f"<main>{content}{studies}{sql_block(answer.sql, 'the table')}</main>"
     )
     return document("Capability reports", body, has_figures=False)
 

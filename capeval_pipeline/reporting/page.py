@@ -18,7 +18,7 @@ from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
 from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, errors_count, number, percent
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
-from capeval_pipeline.reporting.sections import SECTIONS, Drawing, Section
+from capeval_pipeline.reporting.sections import SECTIONS, STUDIES, Drawing, Section
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order, why_nothing
 from capeval_pipeline.reporting.views import View
 
@@ -66,6 +66,28 @@ def render_page(connection: "duckdb.DuckDBPyConnection", benchmark_id: str) -> s
         _footer(found[0]["pipeline_version"] or ""),
     ]
     return document(f"{benchmark_id}: capability report", "\n".join(body), has_figures=True)
+
+
+def render_studies(connection: "duckdb.DuckDBPyConnection") -> str:
+    """The page of the studies on synthetic worlds as HTML text; "" where none has been made."""
+    reader = Reader(connection, "")
+    has_rows = any(
+        reader.answer(query).rows for section in STUDIES for drawing in section.drawings for query in drawing.queries
+    )
+    if not has_rows:
+        return ""
+    about_page = (
+        "Worlds made up with a known truth: what the figures on luck can be trusted with, whatever the benchmark."
+    )
+    links = "".join(f'<li><a href="#{section.id}">{escaped(section.heading)}</a></li>' for section in STUDIES)
+    body = [
+        f'<header><h1>Studies on synthetic worlds</h1><p class="facts">{escaped(about_page)}</p></header>',
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+        "<main>",
+        *[_section(section, reader, []) for section in STUDIES],
+        "</main>",
+    ]
+    return document("Studies on synthetic worlds", "\n".join(body), has_figures=True)
 
 
 def document(title: str, body: str, *, has_figures: bool) -> str:
@@ -160,6 +182,8 @@ def _section(section: Section, reader: Reader, sentences: Sequence[Sentence]) ->
     for drawing in section.drawings:
         answers = [reader.answer(query) for query in drawing.queries]
         figure = drawing.build(*(answer.rows for answer in answers))
+        if figure is None and drawing.is_optional:
+            continue
         if figure is None:
             nothing = next(filter(None, instead), drawing.nothing)
             reasons.append(why_nothing(sentences, section.reasons or section.questions, nothing))

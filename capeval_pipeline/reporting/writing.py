@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.index import page_name, render_index
-from capeval_pipeline.reporting.page import GENERATOR, render_page
+from capeval_pipeline.reporting.page import GENERATOR, render_page, render_studies
 from capeval_pipeline.reporting.queries import ask
 
 if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.html"
+STUDIES_PAGE = "synthetic-worlds.html"
 
 
 def report_code() -> str:
@@ -45,17 +46,21 @@ def write_pages(
     benchmark_ids: Iterable[str],
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Write the reports of some benchmarks and the index; pages of benchmarks that are gone are removed."""
+    """Write the reports of some benchmarks of the studies and the index; pages of benchmarks that are gone are removed."""
     written = []
     for benchmark_id in benchmark_ids:
         progress(f"report of {benchmark_id}")
         path = folder / page_name(benchmark_id)
         write_text(path, render_page(connection, benchmark_id))
         written.append(path)
-    write_text(folder / INDEX, render_index(connection))
+    studies = render_studies(connection)
+    if studies:
+        write_text(folder / STUDIES_PAGE, studies)
+        written.append(folder / STUDIES_PAGE)
+    write_text(folder / INDEX, render_index(connection, STUDIES_PAGE if studies else ""))
     known = {page_name(row["benchmark_id"]) for row in ask(connection, queries.BENCHMARKS).rows}
     for path in folder.glob("*.html"):
-        if path.name not in {*known, INDEX} and _is_ours(path):
+        if path.name not in {*known, INDEX, *([STUDIES_PAGE] if studies else [])} and _is_ours(path):
             path.unlink()
     return [*written, folder / INDEX]
 

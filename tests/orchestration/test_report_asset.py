@@ -52,7 +52,7 @@ def test_every_page_and_the_index_are_written_once(pages):
     assert not pages.are_written()
     assert pages.write()["n_written"] == 2
     assert sorted(path.name for path in pages.folder.iterdir()) == sorted(
-        [page_name(QUIZ), page_name(BARE), "index.html"]
+        [page_name(QUIZ), page_name(BARE), "index.html", "synthetic-worlds.html"]
     )
     assert pages.are_written()
 

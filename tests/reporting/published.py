@@ -149,6 +149,7 @@ def estimates() -> dict[str, Rows]:
         **_clusters(),
         **_identification(),
         **frontier_tables("point"),
+        **_studies(),
         "verdicts.strengths": [_verdict("strengths", f"{HOSTILE_MODEL} is ahead by 2.1 points (0.4 to 3.8).")],
         "verdicts.ecc": [
             _verdict("clusters", "3 clusters of items explain who beats whom 9.3 % better than one ranking."),
@@ -159,6 +160,44 @@ def estimates() -> dict[str, Rows]:
         "verdicts.frontier": [
             _verdict("frontier", "Choosing per item would be right 83.0 % (80.1–85.2)."),
             {**_verdict("frontier", "no cost is known"), "benchmark_id": BARE, "is_skipped": True},
+        ],
+    }
+
+
+def _studies() -> dict[str, Rows]:
+    """Two worlds of each study."""
+    worlds, draws = ("equal_means", "near_01"), (2, 5, 10)
+    sizes = {"n_models": 8}
+    return {
+        "studies.oracle_bias_decay": [
+            {"world": world, **sizes, "n_generations": g, "true_oracle": 0.7, "naive": 0.7 + 0.2 / g, "bias": 0.2 / g}
+            for world in worlds
+            for g in draws
+        ],
+        "studies.debiaser_comparison": [
+            {"world": world, **sizes, "n_generations": g, "estimator": name, "bias": 0.1, "rmse": 0.1, "coverage": 0.9}
+            for world in worlds
+            for g in draws
+            for name in ("naive", "bias_corrected")
+        ],
+        "studies.interval_coverage": [
+            {
+                "world": world,
+                "n_items": 300,
+                **sizes,
+                "n_generations": g,
+                "interval": "oracle, these items",
+                "coverage": 0.97,
+                "mean_width": 0.05,
+                "share_point": 1.0,
+                "n_seeds": 30,
+            }
+            for world in worlds
+            for g in draws
+        ],
+        "studies.topic_entropy": [
+            {"world": "relabelled", "mixture": f"{share}, {1 - share}", "entropy": share, "oracle_gap": share / 5}
+            for share in (0.1, 0.3, 0.5)
         ],
     }
 
@@ -395,7 +434,7 @@ def frontier_tables(verdict: str) -> dict[str, Rows]:
     headline = {"benchmark_id": QUIZ, "category": "", "n_items": N_ITEMS, "n_models": 7, "n_generations": 5}
     n_draws = 5 if has_lower else 1
     return {
-        "estimates.frontier_points": points,
+        "estimates.frontier_points": points + [{**row, "cost_axis": "latency_p95_s"} for row in points],
         "estimates.frontier_headlines": [
             {
                 "benchmark_id": QUIZ,
@@ -410,6 +449,32 @@ def frontier_tables(verdict: str) -> dict[str, Rows]:
                 "oracle_quality_at_matched_cost_lower": 0.80 if has_lower else None,
                 "oracle_quality_at_matched_cost_upper": 0.85,
                 "matched_cost_error_reduction": 0.15 if is_point else None,
+            }
+        ],
+        "estimates.frontier_models": [
+            {
+                "benchmark_id": QUIZ,
+                "cost_axis": axis,
+                "model_id": model,
+                "is_in_frontier": True,
+                "quality": quality,
+                "cost_usd": cost,
+            }
+            for axis in ("usd", "latency_p95_s")
+            for model, quality, cost in ((HOSTILE_MODEL, 0.8, 0.002), ("lab/small", 0.55, 0.0004))
+        ],
+        "estimates.frontier_latency_limits": [
+            {
+                "benchmark_id": QUIZ,
+                "latency_limit_s": 2.0,
+                "share_allowed": 0.05,
+                "best_model_id": HOSTILE_MODEL,
+                "best_quality": 0.8,
+                "best_share_late": 0.03,
+                "naive_quality": 0.9,
+                "cross_fit_quality": 0.82,
+                "lower": 0.78,
+                "upper": 0.92,
             }
         ],
         "estimates.frontier_diagnostics": [

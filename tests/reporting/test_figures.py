@@ -10,10 +10,10 @@ from capeval_pipeline.reporting.figures.frontier import frontier
 from capeval_pipeline.reporting.figures.leaderboard import leaderboard
 from capeval_pipeline.reporting.figures.spec import log_cost_ticks
 from capeval_pipeline.reporting.queries import ask
-from capeval_pipeline.reporting.sections import SECTIONS
+from capeval_pipeline.reporting.sections import SECTIONS, STUDIES
 from tests.reporting.published import HOSTILE_MODEL, QUIZ, frontier_tables
 
-DRAWINGS = [drawing for section in SECTIONS for drawing in section.drawings]
+DRAWINGS = [drawing for section in (*SECTIONS, *STUDIES) for drawing in section.drawings]
 
 
 def drawn(connection: Any, drawing: Any, benchmark_id: str = QUIZ) -> Any:

@@ -13,9 +13,9 @@ from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.index import render_index
 from capeval_pipeline.reporting.markup import escaped, prose
-from capeval_pipeline.reporting.page import render_page
+from capeval_pipeline.reporting.page import render_page, render_studies
 from capeval_pipeline.reporting.queries import Query, ask
-from capeval_pipeline.reporting.sections import SECTIONS
+from capeval_pipeline.reporting.sections import SECTIONS, STUDIES
 from capeval_pipeline.reporting.views import CLUSTERS, clusters_alike
 from capeval_pipeline.reporting.writing import write_pages, write_text
 from capeval_pipeline.storage.sql_models import load_project
@@ -132,6 +132,12 @@ def test_a_benchmark_without_results_says_why_instead_of_drawing(connection):
     assert "no item has a prompt or an embedding." in text
     assert "no cost is known." in text
     assert Outline(text).images == []
+
+
+def test_studies_have_a_page_of_their_own_where_they_were_made(connection, empty_connection):
+    outline = Outline(render_studies(connection))
+    assert len(outline.images) == sum(len(section.drawings) for section in STUDIES)
+    assert render_studies(empty_connection) == ""
 
 
 def test_nothing_estimated_yet_still_gives_a_page(empty_connection):

@@ -48,7 +48,9 @@ def page_versions(workspace: Workspace, project: SqlProject) -> dict[str, str]:
 
     with open_published(workspace.settings.database) as connection:
         states = {row["benchmark_id"]: row["data_version"] for row in ask(connection, queries.FIRST_SENTENCES).rows}
-    code = [marts_code(project), report_code()]
+        studies = ask(connection, queries.STUDY_VERSIONS).rows
+    # The index links to the studies' page, which is written with the others.
+    code = [marts_code(project), report_code(), [list(row.values()) for row in studies]]
     return {benchmark_id: values_hash({"state": state, "code": code}) for benchmark_id, state in states.items()}
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from capeval_pipeline.reporting.figures import spec
@@ -21,6 +22,17 @@ def frontier(curves: Sequence[Row], models: Sequence[Row], diagnostics: Sequence
     curves: queries.FRONTIER_CURVES; models: SINGLE_MODELS; diagnostics: FRONTIER_VERDICT (a refusal is written into
     the figure). None without any model or curve of known cost.
     """
+    return _frontier(curves, models, diagnostics, "mean cost of an item, US dollars, log axis", "$")
+
+
+def latency_frontier(curves: Sequence[Row], models: Sequence[Row], diagnostics: Sequence[Row]) -> Figure | None:
+    """The same with the 95 % quantile of a cell's latency as its cost; curves: LATENCY_CURVES, LATENCY_MODELS."""
+    return _frontier(curves, models, diagnostics, "mean over items of the 95 % quantile of latency, s, log axis", "")
+
+
+def _frontier(
+    curves: Sequence[Row], models: Sequence[Row], diagnostics: Sequence[Row], cost_title: str, prefix: str
+) -> Figure | None:
     lines = {
         key: [row for row in curves if (row["routing"], row["estimator"]) == key and row["cost_usd"] > 0]
         for key in dict.fromkeys((row["routing"], row["estimator"]) for row in curves)
@@ -31,24 +43,46 @@ def frontier(curves: Sequence[Row], models: Sequence[Row], diagnostics: Sequence
     headline = lines.get(("pre_hoc", "headline"), [])
     is_point = any(not is_unknown(row["quality"]) for row in headline)
     verdict = str(diagnostics[0]["verdict"]) if diagnostics else ""
+    router = _first(lines, "cluster_router")
+    told = Told(prefix)
     traces = [
-        *_headline(headline, is_point),
-        *_curve(lines.get(("pre_hoc", "naive"), []), "naive maximum (biased)", "--series-5", "dot", 2),
-        *_curve(_first(lines, "constant"), "fixed mixture of two models", "--muted", "solid", 1.2),
-        *_curve(_first(lines, "cluster_router"), "router by clusters (achievable)", "--series-3", "dashdot", 2.4),
-        *_dots(priced),
+        *_headline(headline, is_point, told),
+        *_curve(lines.get(("pre_hoc", "naive"), []), "naive maximum (biased)", "--series-5", "dot", 2, told),
+        *_curve(_first(lines, "constant"), "fixed mixture of models", "--muted", "solid", 1.2, told),
+        *_router_band(router),
+        *_curve(router, "router by clusters (test items)", "--series-3", "dashdot", 2.4, told),
+        *_dots(priced, told),
     ]
     costs = [row["cost_usd"] for members in lines.values() for row in members] + [row["cost_usd"] for row in priced]
     layout = spec.layout(
         520,
-        spec.axis("mean cost of an item, US dollars, log axis", **spec.log_cost_ticks(costs, "$")),
+        spec.axis(cost_title, **spec.log_cost_ticks(costs, prefix)),
         spec.axis("mean quality (0 to 1)"),
         annotations=[_refusal(verdict)] if verdict in REFUSALS else [],
     )
-    return Figure(traces, layout, _description(priced, headline, is_point, verdict), _note(priced, models, verdict))
+    description = _description(priced, headline, is_point, verdict, told)
+    return Figure(traces, layout, description, _note(priced, models, verdict))
 
 
-def _headline(rows: Sequence[Row], is_point: bool) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Told:
+    """How a cost is written: in dollars, or in seconds where the prefix is empty."""
+
+    prefix: str
+
+    def cost(self, value: float) -> str:
+        """A mean cost of an item in words."""
+        return f"{dollars(value)} an item" if self.prefix else f"{value:.3g} s"
+
+
+def _router_band(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    if not any(not is_unknown(row["lower"]) for row in rows):
+        return []
+    limits = [[row[side] for row in rows] for side in ("lower", "upper")]
+    return [spec.band([row["cost_usd"] for row in rows], *limits, "--series-3", "its 95 % band", showlegend=False)]
+
+
+def _headline(rows: Sequence[Row], is_point: bool, told: Told) -> list[dict[str, Any]]:
     if not rows:
         return []
     costs = [row["cost_usd"] for row in rows]
@@ -59,22 +93,29 @@ def _headline(rows: Sequence[Row], is_point: bool) -> list[dict[str, Any]]:
     if any(not is_unknown(low) and not is_unknown(high) for low, high in zip(lower, upper, strict=True)):
         traces.append(spec.band(costs, lower, upper, colour, name))
     elif any(not is_unknown(high) for high in upper):
-        traces.append(_line(costs, upper, "upper bound", colour, "dash", 2, rows))
+        traces.append(_line(costs, upper, "upper bound", colour, "dash", 2, rows, told))
     if is_point:
         quality = [row["quality"] for row in rows]
-        traces.append(_line(costs, quality, "best choice per item, luck removed", colour, "solid", 2.6, rows))
+        traces.append(_line(costs, quality, "best choice per item, luck removed", colour, "solid", 2.6, rows, told))
     return traces
 
 
-def _curve(rows: Sequence[Row], name: str, colour: str, dash: str, width: float) -> list[dict[str, Any]]:
+def _curve(rows: Sequence[Row], name: str, colour: str, dash: str, width: float, told: Told) -> list[dict[str, Any]]:
     if not any(not is_unknown(row["quality"]) for row in rows):
         return []
     costs, quality = [row["cost_usd"] for row in rows], [row["quality"] for row in rows]
-    return [_line(costs, quality, name, colour, dash, width, rows)]
+    return [_line(costs, quality, name, colour, dash, width, rows, told)]
 
 
 def _line(
-    x: Sequence[Any], y: Sequence[Any], name: str, colour: str, dash: str, width: float, rows: Sequence[Row]
+    x: Sequence[Any],
+    y: Sequence[Any],
+    name: str,
+    colour: str,
+    dash: str,
+    width: float,
+    rows: Sequence[Row],
+    told: Told,
 ) -> dict[str, Any]:
     return {
         "type": "scatter",
@@ -84,11 +125,11 @@ def _line(
         "name": name,
         "line": {"color": colour, "width": width, "dash": dash},
         "hoverinfo": "text",
-        "hovertext": [_hover(name, row) for row in rows],
+        "hovertext": [_hover(name, row, told) for row in rows],
     }
 
 
-def _dots(models: Sequence[Row]) -> list[dict[str, Any]]:
+def _dots(models: Sequence[Row], told: Told) -> list[dict[str, Any]]:
     """Single models as dots, the best as a star; names stand beside dots that have room, all names on hover."""
     if not models:
         return []
@@ -110,7 +151,7 @@ def _dots(models: Sequence[Row]) -> list[dict[str, Any]]:
             "name": name,
             "marker": marker,
             "hoverinfo": "text",
-            "hovertext": [_hover(str(row["model_id"]), row) for row in rows],
+            "hovertext": [_hover(str(row["model_id"]), row, told) for row in rows],
         }
 
     traces = [dots(others, "single models", {"color": "--series-2", "size": 8})] if others else []
@@ -155,18 +196,18 @@ def _refusal(verdict: str) -> dict[str, Any]:
     return text | {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.02, "xanchor": "center", "yanchor": "bottom"}
 
 
-def _hover(name: str, row: Row) -> str:
+def _hover(name: str, row: Row, told: Told) -> str:
     interval = between(row["lower"], row["upper"]) if "lower" in row else "–"
     value = score(row["quality"]) + (f" ({interval})" if interval != "–" else "")
-    return spec.hover(name, f"{dollars(row['cost_usd'])} an item", value)
+    return spec.hover(name, told.cost(row["cost_usd"]), value)
 
 
-def _description(priced: Sequence[Row], headline: Sequence[Row], is_point: bool, verdict: str) -> str:
+def _description(priced: Sequence[Row], headline: Sequence[Row], is_point: bool, verdict: str, told: Told) -> str:
     parts = [f"Mean quality against mean cost of an item for {len(priced)} single models and for mixtures of them."]
     if priced:
         best = best_model(priced)
         parts.append(
-            f"Best single model: {best['model_id']}, {score(best['quality'])} at {dollars(best['cost_usd'])} an item."
+            f"Best single model: {best['model_id']}, {score(best['quality'])} at {told.cost(best['cost_usd'])}."
         )
     if verdict in REFUSALS:
         parts.append(f"For the best choice per item {REFUSALS[verdict]}.")

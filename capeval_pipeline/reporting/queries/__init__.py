@@ -7,6 +7,9 @@ from capeval_pipeline.reporting.queries.frontier import (
     FRONTIER_CURVES,
     FRONTIER_HEADLINES,
     FRONTIER_VERDICT,
+    LATENCY_CURVES,
+    LATENCY_LIMITS,
+    LATENCY_MODELS,
     ORACLE_ESTIMATES,
     SINGLE_MODELS,
 )
@@ -27,17 +30,26 @@ from capeval_pipeline.reporting.queries.overview import (
 from capeval_pipeline.reporting.queries.query import Answer, Query, Row, ask
 from capeval_pipeline.reporting.queries.records import COST_AUDIT, COVERAGE, FILES, ITEM_HEALTH, ORDER_BIAS, REJECTIONS
 from capeval_pipeline.reporting.queries.strengths import AGAINST_BEST, LEADERBOARD, RANK_CHANGES, WIN_RATES
+from capeval_pipeline.reporting.queries.studies import (
+    BIAS_DECAY,
+    DEBIASER_COMPARISON,
+    INTERVAL_COVERAGE,
+    STUDY_VERSIONS,
+    TOPIC_ENTROPY,
+)
 
 __all__ = [
     "AGAINST_BEST",
     "BENCHMARKS",
     "BIAS_CURVE",
+    "BIAS_DECAY",
     "BUDGET_CHOICES",
     "CLUSTERS",
     "CLUSTER_PROFILES",
     "COST_AUDIT",
     "COVERAGE",
     "DATA_VERSIONS",
+    "DEBIASER_COMPARISON",
     "ECC_GAINS",
     "ERROR_POLICY",
     "FILES",
@@ -50,7 +62,11 @@ __all__ = [
     "IDENTIFICATION_GAP_CLASSES",
     "IDENTIFICATION_INTERVALS",
     "IDENTIFICATION_SUMMARY",
+    "INTERVAL_COVERAGE",
     "ITEM_HEALTH",
+    "LATENCY_CURVES",
+    "LATENCY_LIMITS",
+    "LATENCY_MODELS",
     "LEADERBOARD",
     "ORACLE_ESTIMATES",
     "ORDER_BIAS",
@@ -58,6 +74,8 @@ __all__ = [
     "REJECTIONS",
     "ROUTING",
     "SINGLE_MODELS",
+    "STUDY_VERSIONS",
+    "TOPIC_ENTROPY",
     "VERDICTS",
     "WIN_RATES",
     "Answer",

@@ -28,6 +28,28 @@ order by cost_usd, model_id
 """,
 )
 
+LATENCY_CURVES = Query("latency_curves", FRONTIER_CURVES.sql.replace("'usd'", "'latency_p95_s'"))
+
+LATENCY_MODELS = Query("latency_models", SINGLE_MODELS.sql.replace("'usd'", "'latency_p95_s'"))
+
+LATENCY_LIMITS = Query(
+    "latency_limits",
+    """
+select
+    latency_limit_s,
+    best_model_id,
+    best_quality,
+    best_share_late,
+    naive_quality,
+    cross_fit_quality,
+    lower,
+    upper
+from estimates.frontier_latency_limits
+where benchmark_id = $benchmark
+order by latency_limit_s
+""",
+)
+
 FRONTIER_VERDICT = Query(
     "frontier_verdict",
     """
@@ -46,7 +68,11 @@ select
     draws_allowed,
     best_model_id,
     best_quality,
+    best_quality_lower,
+    best_quality_upper,
+    best_quality_held_out,
     best_cost_usd,
+    constant_quality_at_matched_cost,
     oracle_quality_at_matched_cost,
     oracle_quality_at_matched_cost_lower,
     oracle_quality_at_matched_cost_upper,
