@@ -23,7 +23,7 @@ from capeval_pipeline.arrays.score_block import encode_score_block, split_block
 from capeval_pipeline.executors import open_executor
 from capeval_pipeline.methods.identification import plain
 from capeval_pipeline.methods.identification.arm_sets import choose_arms
-from capeval_pipeline.methods.identification.gap_classes import GAP_POLICIES, run_gap_classes
+from capeval_pipeline.methods.identification.gap_classes import GAP_POLICIES, gap_class_runs, run_gap_classes
 from capeval_pipeline.methods.identification.policies import PLAIN_POLICIES, POLICIES
 from capeval_pipeline.methods.identification.records import (
     ReplaySettings,
@@ -266,7 +266,8 @@ def speed() -> None:
         world = replace(world, settings=replace(world.settings, pull_budgets=default_pull_budgets(200, 1_000, 25)))
         took = seconds_of(run_study, world, PLAIN_POLICIES, plain_n_runs(200, 1_000), pool)
         kept = [name for name in PLAIN_POLICIES if name in GAP_POLICIES]
-        more = seconds_of(run_gap_classes, world, kept, target_accuracy=0.95, executor=pool)
+        n_runs = gap_class_runs(200, 1_000)
+        more = seconds_of(run_gap_classes, world, kept, target_accuracy=0.95, n_runs=n_runs, executor=pool)
         print(f"plain study of 200 x 1,000: {took:.0f} + {more:.0f} CPU s on two threads (limit 2 x 60)")
 
 

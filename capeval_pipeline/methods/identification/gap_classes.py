@@ -45,6 +45,11 @@ class GapClass:
     summary: PolicySummary
 
 
+def gap_class_runs(n_arms: int, n_items: int) -> int:
+    """Runs a class and policy of a plain study: all classes together cost about as much as one study of a policy."""
+    return plain_n_runs(len(GAP_CLASSES) * subset_size(n_arms, n_items), n_items)
+
+
 def subset_size(n_arms: int, n_items: int) -> int:
     """Models of a subset: 8 to 24 by size, at most half of those there are, at least 2."""
     return max(2, min(24, max(8, 24_000 // n_items), n_arms // 2))
@@ -55,19 +60,15 @@ def run_gap_classes(
     policies: Sequence[str],
     *,
     target_accuracy: float,
-    n_runs: int | None = None,
+    n_runs: int,
     executor: Executor | None = None,
 ) -> tuple[GapClass, ...]:
-    """Replay `policies` on subsets of the world's models, class by class; classes no subset is in are left out.
-
-    n_runs : runs a class and policy; None for as many as all classes together cost about one study
-    """
+    """Replay `policies`, `n_runs` a class, on subsets of the world's models; classes no subset is in are left out."""
     if not policies:
         return ()
     n_models, n_items = world.scores.shape
     size = subset_size(min(n_models, world.n_arms), n_items)
     settings = replace(world.settings, pull_budgets=default_pull_budgets(size, n_items, world.settings.batch))
-    runs_each = n_runs or plain_n_runs(len(GAP_CLASSES) * size, n_items)
     means = world.scores.mean(axis=1)
     classes: list[GapClass] = []
     for name, low, following in GAP_CLASSES:
@@ -77,7 +78,7 @@ def run_gap_classes(
         except ValueError:
             continue
         subsets = replace(world, n_arms=size, gap_range=gap_range, settings=settings)
-        runs = run_study(subsets, policies, runs_each, executor)
+        runs = run_study(subsets, policies, n_runs, executor)
         for summary in summarise(runs, subsets, target_accuracy=target_accuracy):
             own = runs[summary.policy].runs
             shares = [run.pulls_to_certificate / (run.n_arms * n_items) for run in own if run.pulls_to_certificate >= 0]

@@ -49,7 +49,7 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
         runs_frame,
         summary_frame,
     )
-    from capeval_pipeline.methods.identification.gap_classes import GAP_POLICIES, run_gap_classes
+    from capeval_pipeline.methods.identification.gap_classes import GAP_POLICIES, gap_class_runs, run_gap_classes
     from capeval_pipeline.methods.identification.results import summarise
     from capeval_pipeline.methods.identification.study import plain_n_runs, run_study
     from capeval_pipeline.methods.identification.summaries import pairing_ratio, residual_variance_ratio
@@ -72,7 +72,7 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
             world,
             [name for name in policies if name in GAP_POLICIES],
             target_accuracy=settings.target_accuracy,
-            n_runs=settings.n_seeds or (FULL_RUNS if part.is_full else None),
+            n_runs=FULL_RUNS if part.is_full else min(n_runs, gap_class_runs(n_arms, len(block.items))),
             executor=pool,
         )
     summaries = summarise(runs, world, target_accuracy=settings.target_accuracy)

@@ -22,7 +22,7 @@ from capeval_pipeline.methods.identification.estimator import (
     open_batch,
 )
 from capeval_pipeline.methods.identification.policies import POLICIES
-from capeval_pipeline.methods.identification.records import Predictor, ReplaySettings, make_draws
+from capeval_pipeline.methods.identification.records import Draws, Predictor, ReplaySettings, make_draws
 from capeval_pipeline.methods.identification.replay import replay_policy
 from capeval_pipeline.methods.identification.study import StudyWorld, run_study
 from capeval_pipeline.methods.identification.summaries import pulls_for_target, standardised_mean
@@ -325,6 +325,27 @@ def test_ties_case(cases):
     # Never a alone: a race that ends has both tied arms, read to the end.
     replay = replay_policy(POLICIES["race"], scores, make_draws(np.random.default_rng(0), 3, 4), settings)
     assert replay.certified_arms.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("alpha", [0.6, 0.3, 0.15])
+@pytest.mark.parametrize("is_graded", [True, False])
+def test_the_share_of_all_orders_in_which_a_betting_interval_ever_misses_is_at_most_alpha(alpha, is_graded):
+    # Exact: the 5,040 orders of 7 items are equally likely, and control weights follow the answers of each order.
+    rng = np.random.default_rng(31)
+    n, n_missed = 7, 0
+    scores = (rng.random((1, n)) if is_graded else (np.arange(n) < 3).astype(float)[None, :]).copy()
+    predictor = Predictor(rng.normal(size=(n, 2)), np.zeros(2), 1.0, PairMoments(0.1, 0.1, 0.2))
+    settings = ReplaySettings(batch=1, pull_budgets=np.array([n]), pseudo_pairs=1.0)
+    starts, means = np.array([0, n]), scores.mean(axis=1)
+    has_weight = False
+    for order in itertools.permutations(range(n)):
+        draws = Draws(np.array([order], dtype=np.int32), np.array(order, dtype=np.int32), np.zeros((1, n)))
+        trace = replay_policy(POLICIES["pulse"], scores, draws, settings, predictor).trace
+        has_weight |= bool((trace[:, T_LAM] > 0).any())
+        bets = intervals.grouped_bets(trace, starts, n, alpha)
+        n_missed += int(intervals.betting_misses(bets, starts, n, means, alpha)[0] > 0)
+    assert has_weight
+    assert n_missed / math.factorial(n) <= alpha
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.02])

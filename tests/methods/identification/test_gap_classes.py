@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from capeval_pipeline.methods.identification.gap_classes import GAP_CLASSES, run_gap_classes, subset_size
+from capeval_pipeline.methods.identification.gap_classes import (
+    GAP_CLASSES,
+    gap_class_runs,
+    run_gap_classes,
+    subset_size,
+)
 from capeval_pipeline.methods.identification.records import ReplaySettings
 from capeval_pipeline.methods.identification.study import StudyWorld
 
@@ -48,7 +53,7 @@ def test_close_rivals_cost_more():
 
 
 def test_no_policy_gives_no_class():
-    assert run_gap_classes(world([0.1, 0.5]), [], target_accuracy=0.9) == ()
+    assert run_gap_classes(world([0.1, 0.5]), [], target_accuracy=0.9, n_runs=2) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,9 @@ def test_no_policy_gives_no_class():
 )
 def test_a_subset_is_small_enough_to_differ_from_the_next(n_arms, n_items, size):
     assert subset_size(n_arms, n_items) == size
+
+
+def test_all_classes_together_cost_about_one_study():
+    # 5 classes x 24 models x 1,000 items: 25 runs would be 3 million calls a policy, and 32 is the least.
+    assert gap_class_runs(200, 1_000) == 32
+    assert gap_class_runs(200, 486) == 3_000_000 // (5 * 24 * 486)
