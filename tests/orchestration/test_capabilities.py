@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
-from capeval_pipeline.errors import StageSkipped
+from capeval_pipeline.embedders.cache import embed_cached
+from capeval_pipeline.errors import StageSkipped, UsageError
+from capeval_pipeline.methods.bradley_terry import fit_bradley_terry
 from capeval_pipeline.orchestration.assets.capabilities import CAPABILITY_STEPS, ecc, item_embeddings, strengths
+from capeval_pipeline.orchestration.assets.capability_uses import out_of_domain
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 from capeval_pipeline.storage.tables import TABLES
-from tests.orchestration.memory_part import JUDGMENT_COLUMNS, MemoryPart, part_of
+from tests.orchestration.memory_part import JUDGMENT_COLUMNS, MemoryPart, part_of, part_of_scores
 
 QUICK = CapabilitiesSettings(
     n_resamples=100, n_profile_resamples=20, n_clusters=6, cluster_counts=(1, 2, 6), ridges=(1.0,)
@@ -178,3 +182,100 @@ def test_judgments_alone_rank_by_strength(rng):
     assert pairs.loc[("a", "b"), "verdict"] == "a_better"
     # a and c were never judged against each other, but both against b.
     assert pairs.loc[("a", "c"), "n_shared_items"] == 0
+
+
+def test_the_papers_preset_runs_every_step_with_the_papers_methods_alone(shared):
+    part = part_of(shared / "cases" / "ecc_planted_b", n_items=700)
+    first = sorted(set(part.read("staging.stg_items")["category"]))[0]
+    paper = QUICK.model_copy(update={"preset": "paper", "ood_test_categories": (first,)})
+    for step in CAPABILITY_STEPS:
+        part.run(step, paper)
+    fits = part.read("estimates.ecc_fits").set_index("method")
+    assert set(fits.index) == {"ecc", "emb_only", "comp_only"}
+    assert (fits["n_restarts"] == 1).all()
+    assert (fits["shrinkage"] == "zero").all()
+    assert part.read("estimates.ecc_grid").empty
+    assert set(part.read("estimates.ecc_evaluation")["inference"]) == {"emb", "probe", "emb_probe"}
+    routers = set(part.read("estimates.routing_evaluation")["router"])
+    assert routers == {"random", "global_best", "oracle", "probe_winner", "ecc", "emb_only", "comp_only"}
+    assert set(part.read("estimates.probe_sensitivity")["draw"]) == set(range(7))
+    assert set(part.read("estimates.probe_policies")["policy"]) == {"paper", "random", "eig", "fixed"}
+    assert "authors_like" in set(part.read("estimates.cold_start_evaluation")["method"])
+    domains = part.read("estimates.ood_evaluation")
+    assert set(domains[domains["method"] == "ecc"]["n_clusters"]) == {10, 30, 100}
+    told = {verdict.question for verdict in part.verdicts}
+    assert told >= {"strengths", "clusters", "probe", "routing", "cold_start", "out_of_domain", "probe_policies"}
+
+
+def test_the_default_preset_has_the_papers_rows_too(shared, made):
+    part = part_of(shared / "cases" / "ecc_planted_b", n_items=1000)
+    for step in (item_embeddings, ecc):
+        part.run(step, QUICK.model_copy(update={"preset": "paper"}))
+    keys = ["method", "inference", "pair_subset"]
+    paper = part.read("estimates.ecc_evaluation").set_index(keys)
+    both = made.read("estimates.ecc_evaluation").set_index(keys).loc[paper.index]
+    assert both.equals(paper)
+
+
+def test_configured_categories_are_predicted_together_from_the_named_others(shared, made):
+    part = MemoryPart(dict(made.tables))
+    names = sorted(set(part.read("staging.stg_items")["category"].dropna()))
+    chosen = {"ood_test_categories": tuple(names[:2]), "ood_train_categories": tuple(names[2:5])}
+    part.run(out_of_domain, QUICK.model_copy(update=chosen))
+    rows = part.read("estimates.ood_evaluation")
+    assert set(rows["test_categories"]) == {f"{names[0]}, {names[1]}"}
+    items = part.read("staging.stg_items").set_index("item_id")["category"]
+    votes = part.read("intermediate.comparisons")
+    of_test = votes[votes["item_id"].map(items).isin(names[:2])]
+    everything = rows[(rows["pair_subset"] == "all") & (rows["method"] == "ecc")]
+    # Every item of the named categories is a test item, whatever its split: all its pairs but the probe.
+    assert set(everything["n_pairs"]) == {int((of_test["sample_rank"] > 0).sum())}
+    others = MemoryPart(dict(made.tables))
+    others.run(out_of_domain, QUICK.model_copy(update={"ood_test_categories": tuple(names[:2])}))
+    all_others = others.read("estimates.ood_evaluation")
+    assert not all_others["nll"].equals(rows["nll"])  # more was fitted on
+
+
+def test_a_configured_category_that_is_not_there_is_named(made):
+    with pytest.raises(UsageError, match="category 'alchemy' is not in this benchmark; it has"):
+        MemoryPart(dict(made.tables)).run(out_of_domain, QUICK.model_copy(update={"ood_test_categories": ("alchemy",)}))
+
+
+def test_a_category_cannot_be_on_both_sides():
+    with pytest.raises(ValidationError, match="is in ood_test_categories and in ood_train_categories"):
+        CapabilitiesSettings(ood_test_categories=("a", "b"), ood_train_categories=("b",))
+    with pytest.raises(ValidationError, match="name what to predict too"):
+        CapabilitiesSettings(ood_train_categories=("b",))
+
+
+def test_the_tie_margin_of_the_comparisons_reaches_the_strengths(rng):
+    quality = np.round(rng.uniform(size=(60, 4)), 2)
+    fine, coarse = (part_of_scores(quality, [None] * 60, tie_margin=margin) for margin in (1e-9, 0.5))
+    fine.run(strengths, QUICK)
+    coarse.run(strengths, QUICK)
+    found = [part.read("estimates.strengths")["strength"].to_numpy() for part in (fine, coarse)]
+    assert np.abs(found[0] - found[1]).max() > 0.01
+    wins = np.zeros((4, 4))
+    for row in quality:
+        wins += row[:, None] - row[None, :] > 0.5
+    assert found[1] == pytest.approx(fit_bradley_terry(wins, ridge=QUICK.strength_ridge).strengths, abs=1e-9)
+
+
+def test_vectors_are_kept_by_their_texts(rng, tmp_path, monkeypatch):
+    class Counting:
+        name, version, calls = "counting", "1", 0
+
+        def embed(self, texts):
+            Counting.calls += 1
+            return np.eye(len(texts), 3)
+
+    first = embed_cached(Counting(), ["a", "b"], tmp_path)
+    assert embed_cached(Counting(), ["a", "b"], tmp_path).tobytes() == first.tobytes()
+    assert Counting.calls == 1
+    embed_cached(Counting(), ["b", "a"], tmp_path)  # another order is another corpus
+    monkeypatch.setattr(Counting, "version", "2")
+    embed_cached(Counting(), ["a", "b"], tmp_path)
+    assert Counting.calls == 3
+    for file in tmp_path.glob("*.npy"):
+        file.write_bytes(b"broken")
+    assert embed_cached(Counting(), ["a", "b"], tmp_path).tobytes() == first.tobytes()

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from capeval_pipeline.methods.ecc.cold_start import ColdStartJob, _carried_over, _newton, evaluate_cold_start
-from capeval_pipeline.methods.ecc.evaluation import evaluation_pairs
+from capeval_pipeline.methods.ecc.evaluation import Gain, best_of, evaluation_pairs
 from capeval_pipeline.methods.ecc.fit import fit_ecc, fit_global
 from capeval_pipeline.methods.ecc.inference import log_sigmoid, place_probes, place_texts
 from capeval_pipeline.methods.ecc.out_of_domain import DomainJob, leave_domain_out
@@ -17,11 +17,15 @@ from capeval_pipeline.methods.ecc.probing import (
     ask,
     blended_scores,
     choose_probes,
+    evaluate_policies,
     evaluate_probe_draws,
     evaluate_probes,
     expected_information_gain,
+    models_to_ask,
+    probes_of_votes,
     update_with_probe,
 )
+from capeval_pipeline.methods.ecc.routing_study import best_on_average, run_routing_study
 from capeval_pipeline.methods.ecc.selection import Choice
 from capeval_pipeline.methods.ecc.study import EccOptions, EccProblem
 from capeval_pipeline.methods.ecc.votes import Votes
@@ -183,7 +187,7 @@ def _equal_but_nan(first, second):
 def test_a_category_left_out_is_tested_and_never_fitted(rng):
     problem, _ = problem_of(rng)
     options = EccOptions(n_clusters=4, n_resamples=50, n_restarts=2)
-    found = leave_domain_out(DomainJob(problem, 1, options, Choice(2, 1.0, 3.0, cells=())))
+    found = leave_domain_out(DomainJob(problem, (1,), None, options, Choice(2, 1.0, 3.0, cells=())))
     kept = problem.votes.voted_items
     n_pairs = evaluation_pairs(problem.votes.restricted_to(kept[problem.category[kept] == 1]))
     count, gain = found["ecc_shrunk", "emb", "all"]
@@ -192,3 +196,78 @@ def test_a_category_left_out_is_tested_and_never_fitted(rng):
     assert found["linear", "emb", "all"][0] is None
     # One category remains, so there are no labels to compare.
     assert not any(method == "human_labels" for method, _, _ in found)
+
+
+def test_models_to_ask_are_all_or_spread_evenly_over_the_ranking(rng):
+    assert models_to_ask(rng.normal(size=64)).tolist() == list(range(64))
+    strengths = rng.permutation(200).astype(float)
+    asked = models_to_ask(strengths)
+    ranks = np.sort((-strengths).argsort().argsort()[asked])
+    assert len(set(asked.tolist())) == 64
+    assert (ranks[0], ranks[-1]) == (0, 199)  # the best and the last are among them
+    assert set(np.diff(ranks)) <= {3, 4}  # 199 / 63 = 3.2
+
+
+def test_above_the_limit_pairs_are_asked_and_predicted_among_the_pool(rng, monkeypatch):
+    monkeypatch.setattr("capeval_pipeline.methods.ecc.probing.LARGEST_ENUMERATED", 4)
+    monkeypatch.setattr("capeval_pipeline.methods.ecc.probing.models_to_ask.__defaults__", (4,))
+    problem, quality = problem_of(rng, n_items=300, n_models=9)
+    test, train = problem.test_items, problem.train_items
+    fit = fit_ecc(
+        problem.votes.restricted_to(train), problem.vectors[train], n_clusters=2, embedding_weight=3.0, n_restarts=3
+    )
+    reference = fit_global(problem.votes.restricted_to(train))
+    placed = place_texts(fit, problem.vectors)
+    found = evaluate_policies(
+        problem.votes.restricted_to(test), quality[test], placed[test], fit.strengths, reference,
+        placed_training=placed[train], temperature=0.1, weights=np.ones((2, len(test))), rng_seed=[1, 2],
+    )  # fmt: skip
+    pool = models_to_ask(reference)
+    n_decided = len(all_decided_pairs(quality[np.ix_(test, pool)])[0])
+    for probes, gains in found.values():
+        assert max(probes.first.max(), probes.second.max()) < 4
+        assert gains["all"].n_pairs == n_decided - (probes.winner >= 0).sum()
+
+
+def test_the_papers_probe_in_the_pool_is_the_first_vote_between_its_models():
+    votes = Votes(
+        item=np.array([0, 0, 1]), winner=np.array([0, 3, 1]), loser=np.array([1, 2, 0]),
+        sample_rank=np.array([0, 1, 0]), n_items=2, n_models=4,
+    )  # fmt: skip
+    probes = probes_of_votes(votes, np.array([2, 3]))
+    assert (probes.winner.tolist(), probes.loser.tolist()) == ([1, -1], [0, -1])
+
+
+def test_routers_above_the_limit_still_choose_among_all_models(rng, monkeypatch):
+    monkeypatch.setattr("capeval_pipeline.methods.ecc.probing.models_to_ask.__defaults__", (4,))
+    problem, quality = problem_of(rng, n_items=300, n_models=9)
+    test, train = problem.test_items, problem.train_items
+    votes = problem.votes.restricted_to(train)
+    fit = fit_ecc(votes, problem.vectors[train], n_clusters=2, embedding_weight=3.0, n_restarts=3)
+    placed, reference = place_texts(fit, problem.vectors), fit_global(votes)
+    study = run_routing_study(
+        problem.votes.restricted_to(test), quality[test], np.ones((len(test), 9)),
+        {"ecc_shrunk": (placed[test], fit.strengths)}, {"linear": np.tile(reference, (len(test), 1))},
+        global_best=best_on_average(quality[train]), global_strengths=reference, placed_training=placed[train],
+        temperature=0.1, weights=np.ones((2, len(test))), rng_seed=[1, 2],
+    )  # fmt: skip
+    assert {policy for router, policy in study.results if router == "ecc_shrunk"} == {
+        "none", "paper", "random", "eig", "fixed",
+    }  # fmt: skip
+    assert study.is_probe_winner_oracle
+    # A probe costs two calls, and a third where neither answer is the chosen one's.
+    assert 2.0 <= study.results["ecc_shrunk", "eig"].mean_cost <= 3.0
+    assert study.results["linear", "none"].mean_cost == 1.0
+
+
+def test_who_wins_is_told_by_paired_distances():
+    def gain(values):
+        draws = np.asarray(values, dtype=float)
+        return Gain(100, 1.0, 1.0, float(draws.mean()), *np.quantile(draws, [0.025, 0.975]).tolist(), draws)
+
+    noise = np.linspace(-3, 3, 200)
+    best, near, far = gain(9 + noise), gain(8.9 + noise[::-1]), gain(7 + noise)
+    # far moves with best and is always 2 behind; near moves against it and is often ahead.
+    assert best_of({"far": far, "best": best, "near": near}) == ["best", "near"]
+    assert best_of({"flat": gain(noise)}) == []
+    assert best_of({}) == []
