@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+FIRST_TIME, LAST_TIME = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""Times outside of it no calendar has."""
 MISSING_WORDS = frozenset({"", "-", "n/a", "na", "nan", "null", "none", "#n/a", "<na>"})
 TRUE_WORDS = frozenset({"true"})
 FALSE_WORDS = frozenset({"false"})
@@ -120,7 +122,7 @@ def as_keys(array: pa.Array | pa.ChunkedArray, *, is_model: bool = False) -> pa.
 
 
 def _are_keys(values: pa.Array) -> bool:
-    """Whether all distinct values of a column are different texts, none of them blank: then they are keys as they are."""
+    """Whether the distinct values of a column are different texts, none of them blank: they are keys as they are."""
     if not pa.types.is_string(values.type) or values.null_count:
         return False
     shortest = pc.min(pc.binary_length(pc.ascii_trim_whitespace(values))).as_py()
@@ -224,7 +226,9 @@ def as_times(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Column as points in time (UTC, microseconds); what is none is NULL."""
     type_ = pa.timestamp("us", "UTC")
     if pa.types.is_timestamp(value_type(array)):
-        return plain(array).cast(type_, safe=False)  # without a zone it is taken for UTC
+        times = plain(array).cast(type_, safe=False)  # without a zone it is taken for UTC
+        is_dated = pc.and_(pc.greater_equal(times, FIRST_TIME), pc.less_equal(times, LAST_TIME))
+        return pc.if_else(is_dated, times, pa.scalar(None, type_))
     return mapped(array, as_time, type_)
 
 

@@ -449,13 +449,16 @@ POSITION_KEYS = frozenset({"idx", "index", "id", "doc_id"})
 """Keys of a document that number it and do not belong to its content."""
 
 
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
+
+
 def document_hash(document: Any) -> str | None:
     """SHA-256 of a document: its JSON with sorted keys, without the keys that only number it; None if it is empty."""
     if isinstance(document, dict):
         document = {key: value for key, value in document.items() if key not in POSITION_KEYS}
     if document is None or document in ("", {}, []):
         return None
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
+    text = _SORTED.encode(document)
     return hashlib.sha256(unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 

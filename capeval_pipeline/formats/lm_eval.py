@@ -33,7 +33,9 @@ from capeval_pipeline.formats.common import (
     text_hash,
     utf8_blocks,
 )
+from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.protocol import (
+    CHUNK_BYTES,
     CHUNK_RECORDS,
     GENERATION_ROWS,
     ITEM_ROWS,
@@ -254,19 +256,20 @@ class _Samples:
         self.n_records = 0
         self.documents: set[str] = set()
         self.seen_metrics: dict[str, None] = {}
+        self.known_names: dict[Any, dict[str, str]] = {}
+        self.is_lines = head_of(path).text.lstrip()[:1] == "{"
         self.clear()
 
     def clear(self) -> None:
-        self.items: list[dict[str, Any]] = []
-        self.generations: list[dict[str, Any]] = []
-        self.values: list[dict[str, Any]] = []
+        self.items: list[tuple[Any, ...]] = []
+        self.generations: list[tuple[Any, ...]] = []
+        self.values: list[tuple[Any, ...]] = []
         self.notes: list[Note] = []
-        self.n_read = 0
+        self.n_read = self.n_bytes = 0
 
     def chunks(self) -> Iterator[Chunk]:
         try:
-            is_lines = head_of(self.path).text.lstrip()[:1] == "{"
-            for place, record in self._lines() if is_lines else self._members():
+            for place, record in self._lines() if self.is_lines else self._members():
                 if isinstance(record, tuple):
                     reason, text = record
                     self._refuse(place, reason, text)
@@ -275,16 +278,16 @@ class _Samples:
                     self._refuse(place, "bad_row", text)
                 else:
                     self._record(place, record)
-                if self.n_read >= CHUNK_RECORDS:
-                    yield self._chunk(is_lines)
+                if self.n_read >= CHUNK_RECORDS or self.n_bytes >= CHUNK_BYTES:
+                    yield self._chunk()
             self._finish()
-            yield self._chunk(is_lines)
+            yield self._chunk()
         except FileRefused as fault:
             fault.n_read = max(fault.n_read, self.n_records)
             raise
 
     def _where(self, place: int) -> str:
-        return f"line {place}" if head_of(self.path).text.lstrip()[:1] == "{" else f"samples[{place}]"
+        return f"line {place}" if self.is_lines else f"samples[{place}]"
 
     def _lines(self) -> Iterator[tuple[int, Any]]:
         limits = self.options.limits
@@ -298,6 +301,7 @@ class _Samples:
                     yield place, ("line_too_long", message(self.path.name, f"line {place}", found, expected))
                 elif not line.isspace():
                     try:
+                        self.n_bytes += len(line) // 8  # of a line little is kept, its answers and requests are not
                         record = parse_json(line.decode(), depth=limits.json_depth)
                         yield place, record if not isinstance(record, tuple) else list(record)
                     except UnicodeDecodeError as error:
@@ -308,10 +312,10 @@ class _Samples:
                         yield place, (fault.reason, text)
 
     def _members(self) -> Iterator[tuple[int, Any]]:
-        document = read_json_document(self.path, self.options.limits)
-        if not isinstance(document, list):
-            raise refusal(self.path, "bad_json", "is no list of samples", "a list")
-        yield from enumerate(document)
+        for place, piece in enumerate(json_pieces(self.path, self.options.limits, ())):
+            if not piece.is_element:
+                raise refusal(self.path, "bad_json", "is no list of samples", "a list")
+            yield place, list(piece.value) if isinstance(piece.value, tuple) else piece.value
 
     def _refuse(self, place: int, reason: str, text: str) -> None:
         self.notes.append((self.n_records, "rejected", self._where(place), reason, text))
@@ -335,13 +339,12 @@ class _Samples:
             text = message(self.path.name, self._where(place), "half of a surrogate pair", "text", "Write it again.")
             self._refuse(place, "bad_json", text)
             return
-        cell = {
-            "record": self.n_records, "place": place, "content_hash": content, "model": self.model, "generation_id": 0,
-        }  # fmt: skip
+        cell = (self.n_records, place, content)
         if content not in self.documents:
             self.documents.add(content)
             kept = prompt if self.options.keep_text else None
-            self.items.append({"content_hash": content, "prompt": kept, "category": self.run.category})
+            self.items.append((content, kept))
+            self.n_bytes += len(kept or "")
         for name, key in names.items():
             self.seen_metrics[name] = None
             code, value = score_of_value(record.get(key))
@@ -349,7 +352,7 @@ class _Samples:
             if is_main:
                 self._verdict(place, cell, code, value, record.get(key))
             usable = code == cells.OK and (not is_main or self._is_inside(value))
-            self.values.append({**cell, "metric": name, "value": value if usable else None, "is_main": is_main})
+            self.values.append((*cell, name, value if usable else None, is_main))
         if not names:
             text = message(self.path.name, self._where(place), "names no metric", "metrics")
             self._refuse(place, "key_missing", text)
@@ -362,12 +365,21 @@ class _Samples:
 
     def _metric_names(self, record: dict[str, Any]) -> dict[str, str]:
         """Full name → key of the record, main first as the results file has it."""
-        filter_ = record.get("filter")
-        listed = record.get("metrics")
+        filter_, listed = record.get("filter"), record.get("metrics")
+        if not isinstance(listed, list):
+            return self._names_of(record, filter_, None)
+        keys = tuple(key for key in listed if isinstance(key, str))
+        case = (filter_ if isinstance(filter_, str) else None, keys)
+        if filter_ is not None and case[0] is None:
+            return self._names_of(record, filter_, keys)
+        if case not in self.known_names:  # the same in all lines of a filter
+            self.known_names[case] = self._names_of(record, filter_, keys)
+        return self.known_names[case]
+
+    def _names_of(self, record: dict[str, Any], filter_: Any, listed: tuple[str, ...] | None) -> dict[str, str]:
         known = [name for name in self.run.metrics if name.partition(",")[2] in ("", filter_ or "none")]
-        if isinstance(listed, list):
-            keys = [key for key in listed if isinstance(key, str)]
-        else:
+        keys = list(listed or ())
+        if listed is None:
             keys = [name.partition(",")[0] for name in known]
             keys = keys or [
                 key for key, value in record.items() if key not in _LINE_KEYS and not isinstance(value, str)
@@ -377,13 +389,11 @@ class _Samples:
             return {key: key for key in keys}
         return {(key if key in bare else f"{key},{filter_ or 'none'}"): key for key in keys}
 
-    def _verdict(self, place: int, cell: dict[str, Any], code: int, value: float, given: Any) -> None:
+    def _verdict(self, place: int, cell: tuple[int, int, str], code: int, value: float, given: Any) -> None:
         if code == cells.OK and not self._is_inside(value):
             code = cells.OUT_OF_RANGE
         status = {cells.OK: "ok", cells.UNSCORED: "unscored"}.get(code, "invalid")
-        self.generations.append(
-            {**cell, "status": status, "score": value if code == cells.OK else None, "metric": self.metric}
-        )
+        self.generations.append((*cell, status, value if code == cells.OK else None, self.metric))
         if code > cells.UNSCORED:
             low, high = self.score_range
             reason, where = cells.REASON[code], self._where(place)
@@ -411,13 +421,15 @@ class _Samples:
             text = message(self.path.name, "file", found, "a score an answer", "Kept as one generation.")
             self.notes.append((None, "warning", "file", "repeats_scored_once", text))
 
-    def _chunk(self, is_lines: bool) -> Chunk:
+    def _chunk(self) -> Chunk:
+        cell = ("record", "place", "content_hash")
+        owner = {"model": self.model, "generation_id": 0}
         made = chunk_of(
             n_read=self.n_read,
-            place_format="line {}" if is_lines else "samples[{}]",
-            items=_table(ITEM_ROWS, self.items),
-            generations=_table(GENERATION_ROWS, self.generations),
-            metric_values=_table(METRIC_ROWS, self.values),
+            place_format="line {}" if self.is_lines else "samples[{}]",
+            items=_table(ITEM_ROWS, ("content_hash", "prompt"), self.items, {"category": self.run.category}),
+            generations=_table(GENERATION_ROWS, (*cell, "status", "score", "metric"), self.generations, owner),
+            metric_values=_table(METRIC_ROWS, (*cell, "metric", "value", "is_main"), self.values, owner),
             rejections=rejection_rows(self.notes),
         )
         self.clear()
@@ -427,9 +439,16 @@ class _Samples:
 _LINE_KEYS = KEYS | {"filter", "metrics", "prompt_hash", "target_hash"}
 
 
-def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
-    names = rows[0].keys() if rows else ()
-    return rows_of(schema, {name: [row[name] for row in rows] for name in names}, len(rows))
+def _table(
+    schema: pa.Schema, names: tuple[str, ...], rows: list[tuple[Any, ...]], shared: Mapping[str, Any]
+) -> pa.Table:
+    """Rows with the columns `names`, and the columns that all of them share."""
+    if not rows:
+        return schema.empty_table()
+    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    for name, value in shared.items():
+        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), len(rows))
+    return rows_of(schema, columns, len(rows))
 
 
 def score_of_value(value: Any) -> tuple[int, float]:

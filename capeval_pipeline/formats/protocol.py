@@ -15,6 +15,9 @@ import pyarrow as pa
 CHUNK_RECORDS = 65_536
 """Records of one chunk at most."""
 
+CHUNK_BYTES = 32 * 1024**2
+"""Bytes of a file after which a chunk ends though its records are few: some records are megabytes."""
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,7 +31,7 @@ from capeval_pipeline.formats.common import (
     shown,
     utf8_blocks,
 )
-from capeval_pipeline.formats.protocol import CHUNK_RECORDS, Limits
+from capeval_pipeline.formats.protocol import CHUNK_BYTES, CHUNK_RECORDS, Limits
 
 SEPARATORS = ",\t;|"
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -210,10 +212,10 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             ]
             if texts:
                 file = pq.ParquetFile(source, read_dictionary=texts)
-            for records in file.iter_batches(CHUNK_RECORDS, columns=list(wanted)):
+            for records in file.iter_batches(_rows_at_once(file), columns=list(wanted)):
                 records.validate(full=True)  # damaged pages give codes beyond their dictionary, and text that is none
                 columns = {name: _as_text_if_bytes(path, name, records.column(name)) for name in wanted}
-                places = pa.array(range(place, place + records.num_rows), pa.int64())
+                places = pa.array(np.arange(place, place + records.num_rows))
                 place += records.num_rows
                 yield Batch(columns, places, ())
     except (pa.ArrowException, OSError) as error:
@@ -224,6 +226,13 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             "a whole file",
             "Copy or export it again.",
         ) from error
+
+
+def _rows_at_once(file: pq.ParquetFile) -> int:
+    """Rows of a batch that take no more than CHUNK_BYTES, by what the footer says of all columns together."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    n_bytes, n_rows = sum(group.total_byte_size for group in groups), sum(group.num_rows for group in groups)
+    return max(1, min(CHUNK_RECORDS, CHUNK_BYTES * max(n_rows, 1) // max(n_bytes, 1)))
 
 
 def _as_text_if_bytes(path: Path, name: str, column: pa.Array) -> pa.Array:
@@ -240,30 +249,39 @@ def _as_text_if_bytes(path: Path, name: str, column: pa.Array) -> pa.Array:
 
 
 class _Collector:
-    """Gathers rows until a batch is full."""
+    """Gathers rows until a batch is full, by number or by the bytes they came from; cells are text or JSON values."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.clear()
 
     def clear(self) -> None:
-        self.rows: list[Sequence[str | None]] = []
+        self.rows: list[Sequence[Any]] = []
         self.places: list[int] = []
         self.faults: list[Fault] = []
+        self.n_bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return len(self.places) + len(self.faults) >= CHUNK_RECORDS
+        return self.n_bytes >= CHUNK_BYTES or len(self.places) + len(self.faults) >= CHUNK_RECORDS
 
     def batch(self) -> Batch:
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.names)
         made = Batch(
-            {name: pa.array(cells, pa.string()) for name, cells in zip(self.names, columns, strict=True)},
+            {name: _texts(cells) for name, cells in zip(self.names, columns, strict=True)},
             pa.array(self.places, pa.int64()),
             tuple(self.faults),
         )
         self.clear()
         return made
+
+
+def _texts(cells: Sequence[Any]) -> pa.Array:
+    """Cells of a column as text; a column of one kind of value is not looked at value by value."""
+    kinds = set(map(type, cells))
+    if kinds <= {str, type(None)}:
+        return pa.array(cells, pa.string())
+    return pa.array(list(map(str if kinds == {int} else json_cell, cells)), pa.string())
 
 
 def _undecodable(path: Path, place: int, line: bytes, error: UnicodeDecodeError) -> Fault:
@@ -287,12 +305,14 @@ def _json_lines_batches(path: Path, layout: TableLayout, wanted: Sequence[str], 
                     record = parse_json(line.decode(), depth=limits.json_depth)
                     if not isinstance(record, dict):
                         raise JsonFault("bad_row", f"is {shown(record)}, no object")
-                    cells = [json_cell(record.get(name)) for name in wanted]
-                    for cell in cells:
-                        if cell is not None:
-                            cell.encode()  # a lone surrogate escape is no text
+                    cells = list(map(record.get, wanted))
+                    if b"\\u" in line:
+                        for cell in map(json_cell, cells):
+                            if cell is not None:
+                                cell.encode()  # a lone surrogate escape is no text
                     collector.rows.append(cells)
                     collector.places.append(place)
+                    collector.n_bytes += len(line)
                 except UnicodeDecodeError as error:
                     collector.faults.append(_undecodable(path, place, line, error))
                 except UnicodeEncodeError:
@@ -375,6 +395,7 @@ def _csv_batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits:
                     else:
                         collector.rows.append(cells)
                         collector.places.append(place)
+                        collector.n_bytes += len(whole)
             if collector.is_full:
                 yield collector.batch()
     yield collector.batch()
