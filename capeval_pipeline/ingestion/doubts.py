@@ -1,5 +1,7 @@
 """What a careful person would look at after an ingest: not wrong, not to be missed either. Asset checks that warn."""
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,7 +11,11 @@ from capeval_pipeline.storage.connections import scratch_connection
 from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, as_table, count_different
 
 FILES_CHECK, COVERAGE_CHECK, NAMES_CHECK = "files_were_read_whole", "cells_have_scores", "names_are_distinct"
-CHECKS = {"raw.files": (FILES_CHECK,), "raw.generations": (COVERAGE_CHECK,), "raw.models": (NAMES_CHECK,)}
+CHECKS = {
+    "raw.files": (FILES_CHECK,),
+    "raw.generations": (COVERAGE_CHECK,),
+    "raw.models": (NAMES_CHECK,),
+}
 """Table → names of the checks beside it."""
 
 
@@ -31,8 +37,14 @@ def findings(raw: Mapping[str, pa.Table | StoredRows], *, minimum_coverage: floa
     return [
         _files(as_table(raw["raw.files"])),
         _coverage(raw["raw.generations"], minimum_coverage),
-        _names(as_table(raw["raw.models"])),
+        _names(as_table(raw["raw.models"]), as_table(raw["raw.files"])),
     ]
+
+
+def _warned(files: pa.Table) -> Counter[str]:
+    """Warnings of the files that count, by reason."""
+    rows = [row for row in files.to_pylist() if row["replaced_by_file_id"] is None and row["warnings"]]
+    return sum((Counter(json.loads(row["warnings"])) for row in rows), Counter())
 
 
 def _files(files: pa.Table) -> Finding:
@@ -73,7 +85,7 @@ def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
     return Finding("raw.generations", COVERAGE_CHECK, share >= minimum, sentence)
 
 
-def _names(models: pa.Table) -> Finding:
+def _names(models: pa.Table, files: pa.Table) -> Finding:
     alike = [
         f"{row['model_id']} like {row['look_alike_of']}"
         for row in models.to_pylist()
@@ -81,5 +93,8 @@ def _names(models: pa.Table) -> Finding:
     ]
     if alike:
         sentence = f"{len(alike)} names look like another: {alike[0]}; `models:` in benchmark.yml joins spellings."
+        return Finding("raw.models", NAMES_CHECK, False, sentence)
+    if _warned(files)["same_vector"]:
+        sentence = "Two names have the same scores on all items they share; raw.rejections names them (same_vector)."
         return Finding("raw.models", NAMES_CHECK, False, sentence)
     return Finding("raw.models", NAMES_CHECK, True, f"No two of {models.num_rows} names look alike.")

@@ -88,3 +88,9 @@ def test_names_that_look_alike_are_told():
     assert not found
     assert sentence.startswith("1 names look like another: lab/m_7b like lab/m-7b;")
     assert outcome("names_are_distinct", raw(models=models[:1]))[0]
+
+
+def test_two_names_with_the_same_scores_are_told():
+    files = [READ | {"warnings": '{"same_vector": 1}'}]
+    is_well, sentence = outcome("names_are_distinct", raw(files=files, models=[{"model_id": "a"}, {"model_id": "b"}]))
+    assert (is_well, "same scores" in sentence) == (False, True)
