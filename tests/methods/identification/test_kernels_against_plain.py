@@ -1,5 +1,7 @@
 """The numba kernels against the plain reference: same pulls, same numbers to 1e-9."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ def trace_row(step: plain.Step) -> list[float]:
         step.draw_ratio,
         step.uniform_share,
         step.residual_ratio,
+        step.score_variance,
     ]
 
 
@@ -37,8 +40,8 @@ def test_index_policies_pull_and_estimate_as_the_plain_reference(name, seed):
     assert fast.recommended.tolist() == slow.recommended
     for arm, state in enumerate(slow.arms):
         rows = fast.trace[fast.trace_arms == arm]
-        expected = np.array([trace_row(step) for step in state.steps]).reshape(-1, 7)
-        np.testing.assert_allclose(rows[:, :7], expected, rtol=0, atol=1e-9)
+        expected = np.array([trace_row(step) for step in state.steps]).reshape(-1, 8)
+        np.testing.assert_allclose(rows[:, :8], expected, rtol=0, atol=1e-9)
         if POLICIES[name].draws != "active":
             variances = [step.conditional_variance for step in state.steps]
             np.testing.assert_allclose(rows[:, 8], variances, rtol=0, atol=1e-9)
@@ -60,7 +63,7 @@ def test_active_draws_agree_once_the_gate_has_opened(is_useful):
     assert fast.trace_arms.tolist() == [arm for arm, _ in slow.pulls]
     for arm, state in enumerate(slow.arms):
         expected = np.array([trace_row(step) for step in state.steps])
-        np.testing.assert_allclose(fast.trace[fast.trace_arms == arm][:, :7], expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(fast.trace[fast.trace_arms == arm][:, :8], expected, rtol=0, atol=1e-9)
     if is_useful:
         assert fast.trace[:, 5].min() < 1
 
@@ -141,11 +144,16 @@ def test_interval_kernels_agree(name, seed):
     np.testing.assert_allclose(bets[:, 0], plain.predictable_bets(steps, n, alpha), rtol=1e-9, atol=1e-9)
     bernstein = intervals.bernstein_path(trace, n, alpha)
     freedman = intervals.freedman_path(trace, n, alpha, True)
+    plug_in = intervals.freedman_path(trace, n, alpha, False)
+    estimated = [
+        dataclasses.replace(step, conditional_variance=step.residual_ratio * step.score_variance) for step in steps
+    ]
     for count in sorted({1, len(steps) // 2, len(steps) - 1, len(steps)} - {0}):
         limits = intervals.betting_limits(trace, bets, n, count, alpha)
         assert limits == pytest.approx(plain.betting_interval(steps[:count], n, alpha), abs=1e-9)
         expected = plain.bernstein_interval(steps[:count], n, alpha)
         assert bernstein[count - 1] == pytest.approx(expected, abs=1e-9)
+        assert plug_in[count - 1] == pytest.approx(plain.freedman_interval(estimated[:count], n, alpha), abs=1e-9)
         if name != "pulse_active":
             assert freedman[count - 1] == pytest.approx(plain.freedman_interval(steps[:count], n, alpha), abs=1e-9)
 

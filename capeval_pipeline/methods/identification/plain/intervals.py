@@ -24,6 +24,7 @@ class Step:
     uniform_share: float = 1.0
     residual_ratio: float = 1.0
     conditional_variance: float = math.nan  # of the residual over U
+    score_variance: float = 0.25  # as estimated before the batch
     prediction: float = 0.0
     item: int = -1
 

@@ -201,6 +201,7 @@ def _pull(
             uniform_share=tau,
             residual_ratio=ratio,
             conditional_variance=float(residuals.var()),
+            score_variance=shrunk.score_variance,
             prediction=prediction,
             item=item,
         )
