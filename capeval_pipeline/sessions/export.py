@@ -70,6 +70,7 @@ def _declarations(config: SessionConfig, name: str) -> str:
             f"score_range: [{config.score_low!r}, {config.score_high!r}]",
             f"higher_is_better: {str(config.higher_is_better).lower()}",
             "error_policy: wrong",
+            "zero_cost: real",
             "",
         ]
     )
