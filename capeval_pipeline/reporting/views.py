@@ -121,6 +121,30 @@ def _examples(row: Row) -> str:
     return " · ".join(f"“{shortened(' '.join(str(prompt).split()), 140)}”" for prompt in prompts[:2])
 
 
+def _held(row: Row) -> str:
+    if not row["held_categories"]:
+        return UNKNOWN
+    parts = zip(row["held_categories"], row["held_shares"], row["held_of_category"], strict=True)
+    return ", ".join(
+        f"{percent(share)} {name} ({percent(of_category)})" for name, share, of_category in list(parts)[:3]
+    )
+
+
+def _best_there(row: Row) -> str:
+    ranks = row["best_ranks_overall"] or []
+    names = row["best_model_ids"] or []
+    return _few([name if is_unknown(rank) else f"{name} ({rank})" for name, rank in zip(names, ranks, strict=True)])
+
+
+def _reversed(row: Row) -> str:
+    if not row["n_compared"]:
+        return UNKNOWN
+    if not row["n_reversed"]:
+        return "as overall: a topic"
+    pairs = "pair" if row["n_reversed"] == 1 else "pairs"
+    return f"{count(row['n_reversed'])} {pairs} reversed, e.g. {row['reversed_above']} above {row['reversed_below']}"
+
+
 def clusters_alike(rows: Sequence[Row]) -> str:
     """Said of clusters that are all of one size and in which no model was compared; rows: queries.CLUSTERS."""
     weights = [row["weight"] for row in rows if not is_unknown(row["weight"])]
@@ -165,15 +189,17 @@ AGAINST_BEST = View(
 
 CLUSTERS = View(
     "clusters",
-    "Clusters of items, heaviest first. Models that moved: at least two ranks away from their rank overall.",
+    "Clusters of items, heaviest first. Holds: categories in it, in brackets how much of the category is here (less "
+    "than all: it was split; several: they were merged). Reversed: pairs of models that surely stand the other way "
+    "round than overall; without any the cluster is a topic, not a capability.",
     queries.CLUSTERS,
     (
         plain("cluster", "cluster_id", count),
         plain("label", "label"),
         plain("share of items", "weight", percent),
-        Column("best there (not to be told apart)", lambda row: _few(row["best_model_ids"]), False),
-        plain("models that moved", "n_moved", count),
-        plain("categories", "top_categories"),
+        Column("holds (share of the category)", _held, False),
+        Column("best there, rank overall (not to be told apart)", _best_there, False),
+        Column("against the ranking overall", _reversed, False),
         Column("examples", _examples, False, is_wide=True),
     ),
     clusters_alike,
@@ -220,7 +246,7 @@ IDENTIFICATION = View(
         plain("mean error", "mean_error", percent),
         plain("intervals hold", "coverage_simultaneous", percent),
         plain("width", "mean_interval_width", score),
-        Column("certified (wrong)", lambda row: _certified(row), True),
+        Column("answers read until certified", lambda row: _certified(row), True),
         plain("replays", "n_runs", count),
     ),
 )
@@ -536,6 +562,7 @@ def _share_of_cells(row: Row) -> str:
 
 
 def _certified(row: Row) -> str:
-    if is_unknown(row["n_certified"]):
+    if is_unknown(row["n_certified"]) or row["n_certified"] == 0:
         return UNKNOWN
-    return f"{count(row['n_certified'])} ({count(row['n_wrong_certificates'])})"
+    told = f"{count(row['n_certified'])} of {count(row['n_runs'])} replays, {count(row['n_wrong_certificates'])} wrong"
+    return told if is_unknown(row["certificate_share"]) else f"{percent(row['certificate_share'])} ({told})"

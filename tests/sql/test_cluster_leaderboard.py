@@ -38,3 +38,37 @@ def test_examples_are_the_texts_of_the_top_items_in_their_order(tables):
     )
     (row,) = tables.run("marts.cluster_leaderboard")
     assert row["example_prompts"] == ["B", "A" * 300]
+
+
+def test_a_beginning_that_all_examples_share_is_left_out(tables):
+    tables.fill(
+        "estimates.clusters", [{"method": "ecc", "cluster_id": 0, "weight": 1.0, "top_item_ids": ["a", "b", "c"]}]
+    )
+    tables.fill(
+        "estimates.cluster_strengths", [{"method": "ecc", "cluster_id": 0, "model_id": "m", "is_compared": True}]
+    )
+    shots = "Answer like this. Question: what is warm? Answer: a hand. Question: "
+    texts = {"a": "why does ice melt?", "b": "where do whales live?", "c": "whose hat is it?"}
+    tables.fill("staging.stg_items", [{"item_id": item, "prompt": shots + text} for item, text in texts.items()])
+    (row,) = tables.run("marts.cluster_leaderboard")
+    # All begin with "wh" too, but no word is cut.
+    assert row["example_prompts"] == ["… why does ice melt?", "… where do whales live?", "… whose hat is it?"]
+
+
+def test_a_short_common_beginning_and_equal_texts_stay(tables):
+    tables.fill(
+        "estimates.clusters",
+        [
+            {"method": "ecc", "cluster_id": 0, "weight": 0.5, "top_item_ids": ["a", "b"]},
+            {"method": "ecc", "cluster_id": 1, "weight": 0.5, "top_item_ids": ["c", "d"]},
+        ],
+    )
+    tables.fill(
+        "estimates.cluster_strengths",
+        [{"method": "ecc", "cluster_id": k, "model_id": "m", "is_compared": True} for k in (0, 1)],
+    )
+    long = "the same text twice, and long enough that its beginning would count as one that is shared"
+    texts = {"a": "What is 1?", "b": "What is 2?", "c": long, "d": long}
+    tables.fill("staging.stg_items", [{"item_id": item, "prompt": text} for item, text in texts.items()])
+    rows = {row["cluster_id"]: row["example_prompts"] for row in tables.run("marts.cluster_leaderboard")}
+    assert rows == {0: ["What is 1?", "What is 2?"], 1: [long, long]}

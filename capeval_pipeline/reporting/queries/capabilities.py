@@ -66,25 +66,77 @@ with chosen as (
     order by method desc
     limit 1
 
+),
+
+own as (
+
+    select *
+    from marts.cluster_leaderboard
+    where
+        benchmark_id = $benchmark
+        and method = (select chosen.method from chosen)
+
+),
+
+-- pairs of models that stand the other way round than overall, with intervals that do not meet
+reversed_pairs as (
+
+    select
+        higher.cluster_id,
+        count(*) as n_reversed,
+        arg_max(higher.model_id, higher.lower - lower_one.upper) as reversed_above,
+        arg_max(lower_one.model_id, higher.lower - lower_one.upper) as reversed_below
+    from own as higher
+    inner join own as lower_one
+        on
+            higher.cluster_id = lower_one.cluster_id
+            and higher.rank_overall > lower_one.rank_overall
+            and higher.lower > lower_one.upper
+    where higher.is_compared and lower_one.is_compared
+    group by higher.cluster_id
+
+),
+
+held as (
+
+    select
+        cluster_id,
+        list(category order by share_of_cluster desc, category) as held_categories,
+        list(share_of_cluster order by share_of_cluster desc, category) as held_shares,
+        list(share_of_category order by share_of_cluster desc, category) as held_of_category
+    from estimates.cluster_categories
+    where
+        benchmark_id = $benchmark
+        and method = (select chosen.method from chosen)
+        and share_of_cluster >= 0.1
+    group by cluster_id
+
 )
 
 select
-    cluster_id,
-    any_value(label) as label,
-    any_value(weight) as weight,
-    list(model_id order by rank_in_cluster) filter (where is_among_best) as best_model_ids,
-    count(*) filter (where is_compared) as n_compared,
-    count(*) filter (where is_compared and abs(ranks_gained) >= 2) as n_moved,
-    any_value(top_categories) as top_categories,
-    any_value(top_terms) as top_terms,
-    any_value(example_prompts) as example_prompts,
-    any_value(top_item_ids) as top_item_ids
-from marts.cluster_leaderboard
-where
-    benchmark_id = $benchmark
-    and method = (select chosen.method from chosen)
-group by cluster_id
-order by cluster_id
+    own.cluster_id,
+    any_value(own.label) as label,
+    any_value(own.weight) as weight,
+    list(own.model_id order by own.rank_in_cluster) filter (where own.is_among_best) as best_model_ids,
+    list(own.rank_overall order by own.rank_in_cluster) filter (where own.is_among_best) as best_ranks_overall,
+    count(*) filter (where own.is_compared) as n_compared,
+    coalesce(any_value(reversed_pairs.n_reversed), 0) as n_reversed,
+    any_value(reversed_pairs.reversed_above) as reversed_above,
+    any_value(reversed_pairs.reversed_below) as reversed_below,
+    any_value(held.held_categories) as held_categories,
+    any_value(held.held_shares) as held_shares,
+    any_value(held.held_of_category) as held_of_category,
+    any_value(own.top_categories) as top_categories,
+    any_value(own.top_terms) as top_terms,
+    any_value(own.example_prompts) as example_prompts,
+    any_value(own.top_item_ids) as top_item_ids
+from own
+left join reversed_pairs
+    on own.cluster_id = reversed_pairs.cluster_id
+left join held
+    on own.cluster_id = held.cluster_id
+group by own.cluster_id
+order by own.cluster_id
 """,
 )
 

@@ -34,20 +34,78 @@ example_places as (
 
 ),
 
-examples as (
+example_texts as (
 
     select
         example_places.benchmark_id,
         example_places.method,
         example_places.cluster_id,
-        list(left(items.prompt, 300) order by example_places.place) as example_prompts
+        example_places.place,
+        items.prompt
     from example_places
     inner join items
         on
             example_places.benchmark_id = items.benchmark_id
             and example_places.item_id = items.item_id
     where items.prompt is not null
-    group by example_places.benchmark_id, example_places.method, example_places.cluster_id
+
+),
+
+-- what all of a cluster's examples begin with (instructions, worked examples) says nothing of any of them; texts of
+-- which the first and the last in order begin alike all begin alike
+beginnings as (
+
+    select
+        benchmark_id,
+        method,
+        cluster_id,
+        left(min(prompt), 4000) as first_prompt,
+        left(max(prompt), 4000) as last_prompt
+    from example_texts
+    group by benchmark_id, method, cluster_id
+    having min(prompt) != max(prompt)
+
+),
+
+common_lengths as (
+
+    select
+        benchmark_id,
+        method,
+        cluster_id,
+        -- up to the last blank, so that no word is cut
+        list_max(
+            list_filter(
+                range(1, 1 + least(length(first_prompt), length(last_prompt))),
+                lambda place: substring(first_prompt, place, 1) in (' ', chr(10))
+                and left(first_prompt, place) = left(last_prompt, place)
+            )
+        ) as n_common
+    from beginnings
+
+),
+
+examples as (
+
+    select
+        example_texts.benchmark_id,
+        example_texts.method,
+        example_texts.cluster_id,
+        list(
+            case
+                when common_lengths.n_common >= 60
+                    then '… ' || ltrim(substring(example_texts.prompt, common_lengths.n_common + 1, 300))
+                else left(example_texts.prompt, 300)
+            end
+            order by example_texts.place
+        ) as example_prompts
+    from example_texts
+    left join common_lengths
+        on
+            example_texts.benchmark_id = common_lengths.benchmark_id
+            and example_texts.method = common_lengths.method
+            and example_texts.cluster_id = common_lengths.cluster_id
+    group by example_texts.benchmark_id, example_texts.method, example_texts.cluster_id
 
 ),
 
