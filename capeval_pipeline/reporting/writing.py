@@ -46,7 +46,7 @@ def write_pages(
     benchmark_ids: Iterable[str],
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Write the reports of some benchmarks of the studies and the index; pages of benchmarks that are gone are removed."""
+    """Write reports of some benchmarks, the studies and the index; pages of benchmarks that are gone are removed."""
     written = []
     for benchmark_id in benchmark_ids:
         progress(f"report of {benchmark_id}")
