@@ -243,9 +243,9 @@ IDENTIFICATION = View(
         Column("calls for the target", lambda row: _calls(row)),
         plain("target", "target_accuracy", percent),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
-        plain("mean error", "mean_error", percent),
-        plain("intervals hold", "coverage_simultaneous", percent),
-        plain("width", "mean_interval_width", score),
+        plain("wrong, mean over all budgets", "mean_error", percent),
+        Column("all intervals hold", lambda row: _coverage(row)),
+        plain("width after 200 answers", "mean_interval_width", score),
         Column("answers read until certified", lambda row: _certified(row), True),
         plain("replays", "n_runs", count),
     ),
@@ -559,6 +559,12 @@ def _share_of_cells(row: Row) -> str:
     if is_unknown(row["pulls_for_target"]):
         return UNKNOWN
     return percent(row["pulls_for_target"] / (row["n_arms"] * row["n_items"]))
+
+
+def _coverage(row: Row) -> str:
+    if is_unknown(row["coverage_simultaneous"]):
+        return UNKNOWN
+    return f"{percent(row['coverage_simultaneous'])} (at least {percent(row['coverage_lower'])})"
 
 
 def _certified(row: Row) -> str:

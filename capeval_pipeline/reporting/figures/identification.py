@@ -76,6 +76,8 @@ def identification_curves(rows: Sequence[Row]) -> Figure | None:
         f" Calls until {percent(targets[0])}: {told}." if told and targets else ""
     )
     note = "Bands: 95 % for the number of replays. Click a name in the legend to hide it."
+    if "race" in by_policy:
+        note += " The race asks all survivors alike until one is proved best: it buys a proof, not an early guess."
     return Figure([*bands, *lines], layout, description, note)
 
 

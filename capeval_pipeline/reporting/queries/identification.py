@@ -27,29 +27,40 @@ order by curves.policy, curves.pull_budget
 IDENTIFICATION_SUMMARY = Query(
     "identification_summary",
     """
+with certificates as (
+    select
+        policy,
+        median(pulls_to_certificate / (n_arms * n_items)) as certificate_share
+    from simulations.identification_runs
+    where benchmark_id = $benchmark
+    group by policy
+)
 select
-    policy,
-    pulls_for_target,
-    pulls_lower,
-    pulls_upper,
-    pulls_for_90,
-    pulls_90_lower,
-    pulls_90_upper,
-    target_accuracy,
-    saving_vs_ucb_e,
-    saving_lower,
-    saving_upper,
-    mean_error,
-    coverage_simultaneous,
-    coverage_lower,
-    mean_interval_width,
-    n_certified,
-    n_wrong_certificates,
-    residual_variance_ratio,
-    n_runs
-from simulations.identification_summary
-where benchmark_id = $benchmark
-order by pulls_for_target nulls last, mean_error, policy
+    summary.policy,
+    summary.pulls_for_target,
+    summary.pulls_lower,
+    summary.pulls_upper,
+    summary.pulls_for_90,
+    summary.pulls_90_lower,
+    summary.pulls_90_upper,
+    summary.target_accuracy,
+    summary.saving_vs_ucb_e,
+    summary.saving_lower,
+    summary.saving_upper,
+    summary.mean_error,
+    summary.coverage_simultaneous,
+    summary.coverage_lower,
+    summary.mean_interval_width,
+    summary.n_certified,
+    summary.n_wrong_certificates,
+    certificates.certificate_share,
+    summary.residual_variance_ratio,
+    summary.n_runs
+from simulations.identification_summary as summary
+left join certificates
+    on summary.policy = certificates.policy
+where summary.benchmark_id = $benchmark
+order by summary.pulls_for_target nulls last, summary.mean_error, summary.policy
 """,
 )
 
