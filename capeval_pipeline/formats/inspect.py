@@ -6,24 +6,32 @@ is a generation. Of a sample that was written twice the later one counts, as the
 
 import math
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.archive import Archive, is_zip, member_names
+from capeval_pipeline.formats.archive import is_zip, member_names
 from capeval_pipeline.formats.common import (
     FileRefused,
-    JsonFault,
     head_of,
     one_line,
     refusal,
     shown,
     text_hash,
 )
-from capeval_pipeline.formats.json_stream import json_pieces
+from capeval_pipeline.formats.inspect_samples import (
+    ATTACHMENT,
+    HEADER,
+    JOURNAL,
+    SAMPLE_MEMBER,
+    Sample,
+    document_header,
+    document_samples,
+    zip_header,
+    zip_samples,
+)
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -40,12 +48,8 @@ from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key
 
 KEYS = frozenset({"version", "status", "eval", "plan", "results", "stats", "samples", "error", "reductions"})
 LAST_VERSION = 2
-SAMPLES = ("samples",)
-HEADER, JOURNAL = "header.json", "_journal/start.json"
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-ATTACHMENT = "attachment://"
-_SAMPLE = re.compile(r"samples/(?P<key>.+_epoch_\d+)(?P<is_parted>/sample)?\.json")
 _SIGNATURE = re.compile(r'"(task_id|run_id|task_version)"\s*:')
 _HEAD = re.compile(r'\s*\{\s*"(version|status|eval)"\s*:')
 
@@ -59,121 +63,27 @@ def matches(path: Path) -> float:
         names = member_names(path)
         if HEADER in names or JOURNAL in names:
             return 1.0
-        return 0.8 if path.suffix.lower() == ".eval" and (not names or any(map(_SAMPLE.fullmatch, names))) else 0.0
+        is_cut = not names or any(map(SAMPLE_MEMBER.fullmatch, names))
+        return 0.8 if path.suffix.lower() == ".eval" and is_cut else 0.0
     text = head.text
     is_log = _HEAD.match(text) and '"eval"' in text and '"task"' in text and _SIGNATURE.search(text)
     return 1.0 if is_log else 0.0
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """A sample as the log holds it. `fault` instead of a record where it cannot be read; `later` where another one of
-    the same id and epoch counts instead."""
-
-    place: int
-    where: object
-    record: Any = None
-    fault: JsonFault | None = None
-    later: object | None = None
-
-
 def read(path: Path, options: ReadOptions) -> Reading:
     """Read one log. Raises FileRefused: version_too_new, model_unknown, metric_needed, no_scores, archive_limit …"""
     if is_zip(head_of(path).start):
-        header, is_finished = _zip_header(path, options)
-        samples = _zip_samples(path, options)
+        header, is_finished = zip_header(path, options)
+        samples = zip_samples(path, options)
         place_format = "member {}"
     else:
-        header, keys = _document_header(path, options)
+        header, keys = document_header(path, options)
         is_finished = header.get("status") != "started"
-        samples = _document_samples(path, options, keys)
+        samples = document_samples(path, options, keys)
         place_format = MEMBER
     run = _run_of(path, header, options, is_finished=is_finished)
     log = _Log(path, options, run, place_format)
     return Reading(run.facts, log.chunks(samples))
-
-
-# -- where samples lie ----------------------------------------------------------------------------------------------
-
-
-_SampleKey = tuple[str | None, str | None]
-
-
-def _document_header(path: Path, options: ReadOptions) -> tuple[dict[str, Any], list[_SampleKey]]:
-    """What stands beside the samples of a JSON log, and id and epoch of each sample: a first pass through the file."""
-    header: dict[str, Any] = {}
-    keys: list[_SampleKey] = []
-    for piece in json_pieces(path, options.limits, SAMPLES):
-        record = piece.value
-        if piece.is_element:
-            is_sample = isinstance(record, dict)
-            keys.append((as_key(record.get("id")), as_key(record.get("epoch"))) if is_sample else (None, None))
-        elif len(piece.keys) == 1:
-            header[piece.keys[0]] = record
-    return header, keys
-
-
-def _document_samples(path: Path, options: ReadOptions, keys: list[_SampleKey]) -> Iterator[_Sample]:
-    """Samples of a JSON log in their order: a second pass, as the header may stand behind them."""
-    last = {key: place for place, key in enumerate(keys) if key[0] is not None}
-    elements = (piece.value for piece in json_pieces(path, options.limits, SAMPLES) if piece.is_element)
-    for place, (key, record) in enumerate(zip(keys, elements, strict=True)):
-        later = last.get(key, place)
-        yield _Sample(place, place, record, later=None if later == place else later)
-
-
-def _zip_header(path: Path, options: ReadOptions) -> tuple[dict[str, Any], bool]:
-    """Header of a zip log, and whether the run came to its end; of an unfinished run what its journal begins with."""
-    with Archive(path, options.limits) as archive:
-        by_name = {member.filename: member for member in archive.members}
-        name = next((name for name in (HEADER, JOURNAL) if name in by_name), None)
-        if name is None:
-            expected = f"{HEADER} or {JOURNAL}"
-            raise refusal(path, "header_only", "neither header nor journal", expected, "Copy the log again.")
-        try:
-            header = archive.read_json(by_name[name])
-        except JsonFault as fault:
-            raise refusal(path, "bad_json", str(fault), "one JSON object", where=f"member {name}") from fault
-    if not isinstance(header, dict):
-        raise refusal(path, "bad_json", f"is {shown(header)}", "one JSON object", where=f"member {name}")
-    return header, name == HEADER and header.get("status") != "started"
-
-
-def _zip_samples(path: Path, options: ReadOptions) -> Iterator[_Sample]:
-    """Samples of a zip log in the order of its directory, whole ones and those in parts alike."""
-    with Archive(path, options.limits) as archive:
-        found = [
-            (member, match) for member in archive.members if (match := _SAMPLE.fullmatch(member.filename)) is not None
-        ]  # fmt: skip
-        last = {match["key"]: member for member, match in found}
-        for place, (member, match) in enumerate(found):
-            winner = last[match["key"]]
-            if winner is not member:
-                yield _Sample(place, member.filename, later=winner.filename)
-                continue
-            try:
-                record = archive.read_json(member)
-            except JsonFault as fault:
-                yield _Sample(place, member.filename, fault=fault)
-                continue
-            if match["is_parted"] and isinstance(record, dict):
-                record = _with_attachments(archive, member, record)
-            yield _Sample(place, member.filename, record)
-
-
-def _with_attachments(archive: Archive, member: zipfile.ZipInfo, record: dict[str, Any]) -> dict[str, Any]:
-    """A sample in parts with the texts its question refers to; the other parts (messages, events) are not needed."""
-    if ATTACHMENT not in str(record.get("input")):
-        return record
-    folder = member.filename.removesuffix("sample.json")
-    attached = dict(mapping(record.get("attachments")))
-    for part in archive.members:
-        if part.filename.startswith(f"{folder}attachments") and part.filename.endswith(".json"):
-            try:
-                attached |= mapping(archive.read_json(part))
-            except JsonFault:  # the reference itself then stands for the text
-                continue
-    return record | {"attachments": attached}
 
 
 # -- what the log says of itself --------------------------------------------------------------------------------------
@@ -334,7 +244,7 @@ class _Log:
         self.n_answers = self.n_rewritten = self.n_scored = self.n_errors = 0
         self.example: object = None
 
-    def chunks(self, samples: Iterator[_Sample]) -> Iterator[Chunk]:
+    def chunks(self, samples: Iterator[Sample]) -> Iterator[Chunk]:
         try:
             for sample in samples:
                 self._sample(sample)
@@ -350,7 +260,7 @@ class _Log:
         # rows hold the number of their sample, which names no member
         return replace(self.rows.chunk(), place_format=MEMBER)
 
-    def _sample(self, sample: _Sample) -> None:
+    def _sample(self, sample: Sample) -> None:
         where, record = sample.where, sample.record
         if sample.later is not None:
             self.n_rewritten += 1
@@ -389,7 +299,7 @@ class _Log:
         self.rows.add_item(item, content, prompt)
         return {"item": item, "content_hash": content, "model": self.run.model, "generation_id": epoch - 1}
 
-    def _verdict(self, sample: _Sample, record: Mapping[str, Any], cell: dict[str, Any]) -> None:
+    def _verdict(self, sample: Sample, record: Mapping[str, Any], cell: dict[str, Any]) -> None:
         """The answer of a sample under the main metric, and all its metrics."""
         usage = usage_columns(record, self.run.usage_model)
         if record.get("error"):

@@ -337,7 +337,7 @@ def test_limits_count_what_comes_out_and_not_what_is_claimed(tmp_path, limits, n
     claimed = None if method == DEFLATE else 10  # the standard library stops at the claimed size by itself
     fault = refused(write_zip(tmp_path / "log.eval", members, method, claimed=claimed), limits=limits)
     assert fault.reason == "archive_limit"
-    assert f"`{name}`" in str(fault)
+    assert f"`limits.{name}`" in str(fault)
 
 
 def test_an_unknown_method_and_a_password_are_named(tmp_path):

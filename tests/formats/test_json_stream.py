@@ -115,7 +115,7 @@ def test_a_depth_within_the_limit_is_read(tmp_path):
 def test_a_document_beyond_the_limit_is_refused(tmp_path):
     path = write(tmp_path / "d.json", json.dumps({"list": ["x" * 50] * 50}))
     fault = refused(path, "list", limits=Limits(document_bytes=1000))
-    assert (fault.reason, "`document_bytes`" in str(fault)) == ("file_too_large", True)
+    assert (fault.reason, "`limits.document_bytes`" in str(fault)) == ("file_too_large", True)
 
 
 def test_the_place_of_a_fault_counts_from_the_beginning_of_the_file(tmp_path):
