@@ -225,7 +225,7 @@ def test_an_export_is_read_back_with_every_score_cost_and_error(identify, tmp_pa
     lake = Lake(load_settings(tmp_path / "ws").lake_root)
     rows = lake.read("raw.generations", "quiz_back").to_pylist()
     found = {row["item_id"]: (row["status"], row["score"], row["cost_usd"]) for row in rows}
-    expected = {ask["item_id"]: ("ok", 12.5 * n, 0.001 * n if n else None) for n, ask in enumerate(asks[:-1])}
+    expected = {ask["item_id"]: ("ok", 12.5 * n, 0.001 * n) for n, ask in enumerate(asks[:-1])}  # a told 0 is a price
     assert found == expected | {asks[-1]["item_id"]: ("error", None, None)}
     (facts,) = lake.read("raw.benchmarks", "quiz_back").to_pylist()
     assert (facts["score_low"], facts["score_high"], facts["error_policy"]) == (0, 100, "wrong")
