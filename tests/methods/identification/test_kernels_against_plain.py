@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.methods.identification import intervals, plain
+from capeval_pipeline.methods.identification.estimator import T_TAU
 from capeval_pipeline.methods.identification.policies import POLICIES
 from capeval_pipeline.methods.identification.race import DEPTH, new_race, play_round
 from capeval_pipeline.methods.identification.records import Predictor, ReplaySettings, make_draws
@@ -65,7 +66,27 @@ def test_active_draws_agree_once_the_gate_has_opened(is_useful):
         expected = np.array([trace_row(step) for step in state.steps])
         np.testing.assert_allclose(fast.trace[fast.trace_arms == arm][:, :8], expected, rtol=0, atol=1e-9)
     if is_useful:
-        assert fast.trace[:, 5].min() < 1
+        assert fast.trace[:, T_TAU].min() < 1
+        arm = int(fast.trace_arms[fast.trace[:, T_TAU].argmin()])
+        assert_same_intervals(fast.trace[fast.trace_arms == arm], slow.arms[arm].steps, n, has_oracle=False)
+
+
+def assert_same_intervals(trace, steps, n, *, has_oracle, alpha=0.1):
+    """Every interval after a few counts, the last two among them."""
+    bets = intervals.bets_of(trace, n, alpha)
+    np.testing.assert_allclose(bets[:, 0], plain.predictable_bets(steps, n, alpha), rtol=1e-9, atol=1e-9)
+    bernstein = intervals.bernstein_path(trace, n, alpha)
+    plug_in, oracle = (intervals.freedman_path(trace, n, alpha, is_oracle) for is_oracle in (False, True))
+    estimated = [
+        dataclasses.replace(step, conditional_variance=step.residual_ratio * step.score_variance) for step in steps
+    ]
+    for count in sorted({1, len(steps) // 2, len(steps) - 1, len(steps)} - {0}):
+        limits = intervals.betting_limits(trace, bets, n, count, alpha)
+        assert limits == pytest.approx(plain.betting_interval(steps[:count], n, alpha), abs=1e-9)
+        assert bernstein[count - 1] == pytest.approx(plain.bernstein_interval(steps[:count], n, alpha), abs=1e-9)
+        assert plug_in[count - 1] == pytest.approx(plain.freedman_interval(estimated[:count], n, alpha), abs=1e-9)
+        if has_oracle:
+            assert oracle[count - 1] == pytest.approx(plain.freedman_interval(steps[:count], n, alpha), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -135,27 +156,13 @@ def test_races_that_drop_early_agree(seed, has_predictor):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_interval_kernels_agree(name, seed):
     scores, predictor, draws, settings = small_world(seed)
-    n, alpha = scores.shape[1], 0.1
+    n = scores.shape[1]
     fast = replay_policy(POLICIES[name], scores, draws, settings, predictor)
     slow = plain.run_index_policy(POLICIES[name], scores, draws, predictor, settings)
     arm = int(fast.trace_arms[0])
-    trace, steps = fast.trace[fast.trace_arms == arm], slow.arms[arm].steps
-    bets = intervals.bets_of(trace, n, alpha)
-    np.testing.assert_allclose(bets[:, 0], plain.predictable_bets(steps, n, alpha), rtol=1e-9, atol=1e-9)
-    bernstein = intervals.bernstein_path(trace, n, alpha)
-    freedman = intervals.freedman_path(trace, n, alpha, True)
-    plug_in = intervals.freedman_path(trace, n, alpha, False)
-    estimated = [
-        dataclasses.replace(step, conditional_variance=step.residual_ratio * step.score_variance) for step in steps
-    ]
-    for count in sorted({1, len(steps) // 2, len(steps) - 1, len(steps)} - {0}):
-        limits = intervals.betting_limits(trace, bets, n, count, alpha)
-        assert limits == pytest.approx(plain.betting_interval(steps[:count], n, alpha), abs=1e-9)
-        expected = plain.bernstein_interval(steps[:count], n, alpha)
-        assert bernstein[count - 1] == pytest.approx(expected, abs=1e-9)
-        assert plug_in[count - 1] == pytest.approx(plain.freedman_interval(estimated[:count], n, alpha), abs=1e-9)
-        if name != "pulse_active":
-            assert freedman[count - 1] == pytest.approx(plain.freedman_interval(steps[:count], n, alpha), abs=1e-9)
+    assert_same_intervals(
+        fast.trace[fast.trace_arms == arm], slow.arms[arm].steps, n, has_oracle=name != "pulse_active"
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
