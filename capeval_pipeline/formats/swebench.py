@@ -72,9 +72,11 @@ def read(path: Path, options: ReadOptions) -> Reading:
     named = path.name.removesuffix(".gz").removesuffix(".json").rpartition(".")[0].replace("__", "/")
     model = model_named(path, options, _metadata_name(path), named if shape == REPORT else None)
     claimed = count(document.get("total_instances")) if shape == REPORT else None
+    if options.instances is not None:  # what a person lists goes before what the file says of itself
+        claimed = len(set(read_instances(options.instances, options.limits)))
     rows = RowCollector(path, options, MEMBER)
     if shape == DETAILS:
-        chunks = _details(rows, document, model)
+        chunks = _details(rows, document, model, claimed)
     else:
         instances = _instances(path, options) if shape == LISTS else None
         chunks = _lists(rows, document, model, instances, claimed)
@@ -148,12 +150,17 @@ def _lists(
             status, score = verdicts.pop()
             rows.add_generation(place, status=status, score=score, **cell)
         rows.end_record()
-    if claimed is not None and len(words) < claimed:
-        rows.warn("coverage", f"{len(words)} instances", f"{claimed} as total_instances says", "The rest is not run.")
+    _warn_of_coverage(rows, len(words), claimed)
     yield rows.chunk()
 
 
-def _details(rows: RowCollector, document: Mapping[str, Any], model: str) -> Iterator[Chunk]:
+def _warn_of_coverage(rows: RowCollector, n_told: int, claimed: int | None) -> None:
+    if claimed is not None and n_told < claimed:
+        source = "total_instances says" if rows.options.instances is None else "the list of instances says"
+        rows.warn("coverage", f"{n_told} instances", f"{claimed} as {source}", "The rest is not run.")
+
+
+def _details(rows: RowCollector, document: Mapping[str, Any], model: str, claimed: int | None) -> Iterator[Chunk]:
     for place, (given_name, details) in enumerate(document.items()):
         name = storable(given_name)
         where = f"key {name}"
@@ -170,4 +177,5 @@ def _details(rows: RowCollector, document: Mapping[str, Any], model: str) -> Ite
             cost_reported_usd=amount(details.get("cost")),
         )  # fmt: skip
         rows.end_record()
+    _warn_of_coverage(rows, len(document), claimed)
     yield rows.chunk()

@@ -123,3 +123,25 @@ def test_results_in_the_folder_of_the_benchmark_name_no_model(tmp_path):
     write(tmp_path / "inbox/swe/per_instance_details.json", '{"a-1": {"cost": 1, "api_calls": 1, "resolved": true}}')
     report_ = MemoryWorkspace(tmp_path).ingest([tmp_path / "inbox/swe"]).reports[0]
     assert (report_.format, report_.status, report_.rejections[0].reason) == ("swebench", "refused", "model_unknown")
+
+
+def test_the_list_of_instances_of_benchmark_yml_serves_all_shapes(tmp_path):
+    folder = tmp_path / "runs"
+    details = {"a-1": {"cost": 1, "api_calls": 1, "resolved": True}}
+    write(folder / "benchmark.yml", "name: bugs\ninstances: all.txt\n")
+    write(folder / "all.txt", "a-1\na-2\na-3\na-4\na-5\n")
+    write(folder / "elm" / "results.json", json.dumps(RESULTS))
+    write(
+        folder / "oak" / "per_instance_details.json", json.dumps({"a-1": {"cost": 1, "api_calls": 1, "resolved": True}})
+    )
+    write(folder / "fir.run.json", json.dumps(report(resolved_ids=["a-1"], total_instances=1)))
+    workspace = MemoryWorkspace(tmp_path / "data")
+    batch = workspace.ingest([folder])
+    told = {report.path.rpartition("runs/")[2]: report for report in batch.reports if report.status != "companion"}
+    told_of = "file: 1 instances; expected 5 as the list of instances says. The rest is not run."
+    assert {name: (one.n_kept, [warning.message for warning in one.warnings]) for name, one in told.items()} == {
+        "elm/results.json": (5, []),
+        "oak/per_instance_details.json": (1, [f"per_instance_details.json: {told_of}"]),
+        "fir.run.json": (1, [f"fir.run.json: {told_of}"]),
+    }
+    assert {row["claimed_items"] for row in workspace.rows("raw.files")} == {5}
