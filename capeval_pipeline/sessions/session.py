@@ -150,12 +150,18 @@ class Session:
                 self._n_shown = len(self._events)  # its batches were opened as they were decided
             return self._reply(list(range(before, len(self._ledger.asked))))
 
-    def tell(self, lines: Iterable[Mapping[str, Any] | str | bytes]) -> TellReply:
-        """Record answers: objects, or JSON lines. Good lines count even where others are refused.
+    def tell(self, lines: Iterable[Mapping[str, Any] | str | bytes] | Mapping[str, Any] | str | bytes) -> TellReply:
+        """Record answers: objects, or JSON lines, or one text of such lines. Good ones count even beside refused ones.
 
         All that is accepted is one entry of the journal, on disk before this returns; the same lines again change
         nothing.
         """
+        if isinstance(lines, Mapping):
+            lines = [lines]
+        elif isinstance(lines, str):
+            lines = lines.split("\n")
+        elif isinstance(lines, bytes):
+            lines = lines.split(b"\n")
         given = list(lines)  # reading them may take long, and nobody should wait for it
         with self._mutex, self._journal.locked():
             self._catch_up()

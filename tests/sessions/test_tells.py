@@ -96,6 +96,12 @@ def test_nothing_accepted_leaves_the_journal_as_it_is(session, tmp_path):
     assert journal.read_bytes() == before
 
 
+def test_one_object_or_a_whole_text_may_be_told(session):
+    assert session.tell({"ask_id": "a000001", "score": 1}).accepted == 1
+    text = '{"ask_id":"a000002","score":1}\n{"ask_id":"a000003","score":1}\n'
+    assert (session.tell(text).accepted, session.tell(text.encode()).already_recorded) == (2, 2)
+
+
 def test_a_byte_order_mark_and_windows_line_ends_are_no_fault(session):
     told = b'\xef\xbb\xbf{"ask_id":"a000001","score":1}\r\n{"ask_id":"a000002","score":1}\r\n'.split(b"\n")
     assert session.tell(told).accepted == 2
