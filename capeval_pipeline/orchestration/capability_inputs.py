@@ -111,6 +111,7 @@ def describe_clusters(
         category_shares,
         telling_terms,
         typical_items,
+        without_boilerplate,
     )
     from capeval_pipeline.methods.ecc.fit import profile_intervals
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
@@ -120,7 +121,7 @@ def describe_clusters(
     weights = draw_item_resamples(
         votes.n_items, settings.n_profile_resamples, np.random.default_rng([settings.seed, 3])
     ).astype(np.float64)
-    matrix, terms = count_terms(loaded.prompts)
+    matrix, terms = count_terms(without_boilerplate(loaded.prompts))
     has_category = problem.category >= 0
     strengths, clusters, categories, agreement = [], [], [], {}
     for method, fit in study.fitted.mixtures.items():

@@ -1,6 +1,7 @@
 """Words for clusters: items, terms and categories that stand for them."""
 
 from collections.abc import Sequence
+from os.path import commonprefix
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,36 @@ def typical_items(
         repeats = np.setdiff1d(np.arange(len(order)), first)[: n_items - len(fresh)]
         chosen.append([int(i) for i in (*order[fresh], *order[repeats])])
     return chosen
+
+
+def without_boilerplate(texts: Sequence[str], *, n_sharing: int = 20, n_letters: int = 60) -> list[str]:
+    """Texts without a beginning and an end of n_letters or more that n_sharing texts or more have in common.
+
+    Instructions and worked examples say what a prompt was made of, not what it asks; terms of theirs would name
+    clusters after the first example. Whole words go; a text that is nothing else stays as it is.
+    """
+    shortened = _without_beginnings(texts, n_sharing, n_letters)
+    backwards = _without_beginnings([text[::-1] for text in shortened], n_sharing, n_letters)
+    return [text[::-1] or whole for text, whole in zip(backwards, texts, strict=True)]
+
+
+def _without_beginnings(texts: Sequence[str], n_sharing: int, n_letters: int) -> list[str]:
+    # Texts of one beginning stand together in order, and what the first and last of a stretch share, all of it do.
+    different = sorted(set(texts))
+    n_common = [0] * len(different)
+    for first in range(len(different) - n_sharing + 1):
+        last = first + n_sharing - 1
+        if different[first][:n_letters] != different[last][:n_letters]:
+            continue
+        shared = len(commonprefix([different[first], different[last]]))  # noqa: RUF071 letters are what is meant
+        if shared >= n_letters:
+            for place in range(first, last + 1):
+                n_common[place] = max(n_common[place], shared)
+    kept = {}
+    for text, n in zip(different, n_common, strict=True):
+        cut = max(text.rfind(" ", 0, n), text.rfind("\n", 0, n)) + 1 if n else 0
+        kept[text] = text[cut:]
+    return [kept[text] for text in texts]
 
 
 def telling_terms(

@@ -10,6 +10,7 @@ from capeval_pipeline.methods.ecc.description import (
     category_shares,
     telling_terms,
     typical_items,
+    without_boilerplate,
 )
 from capeval_pipeline.methods.ecc.routing import evaluate_random_router, evaluate_router, oracle_choice
 
@@ -76,3 +77,22 @@ def test_typical_items_prefer_different_texts():
     responsibilities, cosines = np.ones((4, 1)), np.array([[0.9], [0.8], [0.7], [0.6]])
     found = typical_items(responsibilities, cosines, np.array([0, 0, 1, 2]), n_items=3)
     assert found == [[0, 2, 3]]
+
+
+def test_what_many_texts_begin_and_end_with_is_left_out():
+    shots = "Answer with a letter. Question: which palms are warm? Answer: dry ones. Question: "
+    end = " Print only a single letter of those above, and say nothing that would explain it."
+    asked = [f"what is {n} times {n + 1}?" for n in range(25)]
+    found = without_boilerplate([shots + text + end for text in asked] + ["a poem about the sea"])
+    # "what is" and the question mark go or stay with the rest; the palms are gone, the numbers are not.
+    assert not any("palms" in text or "explain" in text for text in found)
+    assert all(f"{n} times {n + 1}" in text for n, text in enumerate(found[:25]))
+    assert found[25] == "a poem about the sea"
+
+
+def test_what_few_texts_share_and_texts_that_are_all_the_same_stay():
+    long = "a beginning that is long enough to count, if only enough of the texts had it: "
+    few = [f"{long}{n}" for n in range(19)]
+    assert without_boilerplate(few) == few
+    assert without_boilerplate([long] * 50) == [long] * 50
+    assert without_boilerplate([]) == []
