@@ -143,7 +143,7 @@ SECTIONS: tuple[Section, ...] = (
         ),
         (views.ORACLE_ESTIMATES,),
         about="In planted worlds the answer's 95 % intervals held the truth at least nine times in ten, whatever the "
-        "world and from two draws on; `capeval run --only studies` measures it again, on a page of its own.",
+        "world and from two draws on; capeval run --only studies measures it again, on a page of its own.",
         reasons=("frontier",),
     ),
     Section(

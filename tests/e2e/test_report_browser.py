@@ -42,7 +42,7 @@ class Visit:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
     with open_published(publish(folder / "capeval.duckdb")) as connection:
-        quiz, bare, index = write_pages(connection, folder, [QUIZ, BARE])
+        quiz, bare, *_, index = write_pages(connection, folder, [QUIZ, BARE])
     return {QUIZ: quiz, BARE: bare, "index": index}
 
 

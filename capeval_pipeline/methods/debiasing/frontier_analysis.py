@@ -81,8 +81,10 @@ def analyse_cost_axis(
     costs = fit_cost_posterior(axis.draws.equal_cost, axis.cell_cost) if has_model else None
     curves = _pre_hoc(problem, axis, posterior, costs, verdict, best.cost_usd, n_prices, n_multipliers)
     if axis.draws.n_generations > 1:
-        error = model_standard_error(problem) if has_model else math.nan
-        curves += post_hoc_curves(problem, axis, posterior, costs, verdict, best.cost_usd, error)
+        errors = math.nan, math.nan
+        if has_model:
+            errors = model_standard_error(problem), standard_error(problem.simulation.true_items)
+        curves += post_hoc_curves(problem, axis, posterior, costs, verdict, best.cost_usd, errors)
     curves.append(plain_curve("naive", "constant", constant.cost_usd, constant.quality))
     matched = float(frontier_quality_at(constant, best.cost_usd))
     draws_allowed = draws_allowed_at(axis.draws.n_generations)

@@ -43,12 +43,12 @@ def post_hoc_curves(
     costs: CostPosterior | None,
     verdict: Verdict,
     matched_cost: float,
-    model_error: float,
+    errors: tuple[float, float],
 ) -> list[FrontierCurve]:
     """naive (unbiased k-draw values), pgm and headline (posterior draws of quality and cost) for each way to pay.
 
-    Graded scores have no success to stop at, so no rows of `post_hoc_stop`. model_error : standard error of the
-    model's oracle beyond the scatter of its posterior draws, see `model_based`
+    Graded scores have no success to stop at, so no rows of `post_hoc_stop`. errors : standard errors of the model's
+    oracle beyond the scatter of its posterior draws, and of its mean over items (for the population they stand for)
     """
     allowed = draws_allowed_at(axis.draws.n_generations)
     naive = _naive_frontiers(axis, allowed)
@@ -70,7 +70,7 @@ def post_hoc_curves(
         budgets = cost_budgets(starts, end, matched_cost)
         curves.append(plain_curve("naive", routing, budgets, frontier_quality_at(plain, budgets)))
         if worlds:
-            curves += _model_curves(worlds, routing, budgets, verdict, model_error)
+            curves += _model_curves(worlds, routing, budgets, verdict, errors)
     return curves
 
 
@@ -104,13 +104,18 @@ def _true_frontiers(
 
 
 def _model_curves(
-    worlds: Sequence[Frontier], routing: str, budgets: FloatArray, verdict: Verdict, model_error: float
+    worlds: Sequence[Frontier], routing: str, budgets: FloatArray, verdict: Verdict, errors: tuple[float, float]
 ) -> list[FrontierCurve]:
+    """The posterior mean; the headline with limits of the same size at all budgets, none of either where refused."""
     mean, unknown = mean_frontier(worlds, budgets), np.full(len(budgets), np.nan)
-    spread = 1.96 * np.hypot(frontier_spread(worlds, budgets), model_error)
-    quality = mean if verdict.kind == "point" else unknown
-    lower, upper = np.maximum(mean - spread, 0.0), np.minimum(mean + spread, 1.0)
-    return [
-        plain_curve("pgm", routing, budgets, mean),
-        FrontierCurve("headline", routing, budgets, quality, unknown, unknown, lower, upper),
+    curves = [plain_curve("pgm", routing, budgets, mean)]
+    if verdict.kind != "point":
+        return [*curves, plain_curve("headline", routing, budgets, unknown)]
+    model_error, item_error = errors
+    fixed = 1.96 * np.hypot(frontier_spread(worlds, budgets), model_error)
+    limits = [
+        np.clip(mean + side * half, 0.0, 1.0)
+        for half in (np.hypot(fixed, 1.96 * item_error), fixed)
+        for side in (-1, 1)
     ]
+    return [*curves, FrontierCurve("headline", routing, budgets, mean, *limits)]

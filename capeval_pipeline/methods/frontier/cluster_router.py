@@ -102,8 +102,8 @@ def cluster_router_curve(
     return RouterCurve(
         cost=item_cost.mean(axis=0),
         quality=mean,
-        lower=mean - width,
-        upper=mean + width,
+        lower=np.maximum(mean - width, min(float(np.nanmin(quality)), 0.0)),
+        upper=np.minimum(mean + width, max(float(np.nanmax(quality)), 1.0)),
         best_index=best,
         best_quality=float(quality[scored, best].mean()) if scored.size else float("nan"),
         best_cost=float(cost[scored, best].mean()) if scored.size else float("nan"),

@@ -133,6 +133,7 @@ def _latency(found: Findings, analysis: "CostAxisAnalysis") -> list[str | None]:
         left_out=list(found.encoded.latency_reasons),
         n_draws=found.problem.draws.n_generations,
     )
+    # The table has every limit; told is the largest, usually the best single model's own.
     limited = [
         sentences.latency_limit_sentence(
             seconds=limit.limit_s,
@@ -141,7 +142,7 @@ def _latency(found: Findings, analysis: "CostAxisAnalysis") -> list[str | None]:
             best_model=found.encoded.models[limit.best_index] if limit.best_index >= 0 else "",
             best_quality=limit.best_quality,
         )
-        for limit in found.limits
+        for limit in found.limits[-1:]
     ]
     return [first, *limited]
 

@@ -57,11 +57,24 @@ def _frontier(
     layout = spec.layout(
         520,
         spec.axis(cost_title, **spec.log_cost_ticks(costs, prefix)),
-        spec.axis("mean quality (0 to 1)"),
+        spec.axis("mean quality (0 to 1)", **_height(lines, priced)),
         annotations=[_refusal(verdict)] if verdict in REFUSALS else [],
     )
     description = _description(priced, headline, is_point, verdict, told)
     return Figure(traces, layout, description, _note(priced, models, verdict))
+
+
+def _height(lines: dict[tuple[str, str], list[Row]], models: Sequence[Row]) -> dict[str, Any]:
+    """Range of the quality axis: what is reached and the band's upper end, not its lower one far left, which is 0."""
+    values = [row["quality"] for row in models]
+    values += [row["quality"] for key, rows in lines.items() if key != ("pre_hoc", "headline") for row in rows]
+    values += [row["upper"] for row in lines.get(("pre_hoc", "headline"), [])]
+    known = [value for value in values if not is_unknown(value)]
+    if not known:
+        return {}
+    low, high = min(known), max(known)
+    margin = 0.06 * ((high - low) or 1.0)
+    return {"range": [low - 2 * margin, high + margin]}
 
 
 @dataclass(frozen=True)

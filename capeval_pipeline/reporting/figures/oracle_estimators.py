@@ -48,7 +48,7 @@ def oracle_estimators(estimates: Sequence[Row], diagnostics: Sequence[Row]) -> F
             "x": [row["value"] for row in rows],
             "y": places,
             "name": "value with 95 % interval, items of this kind",
-            "marker": {"size": 9, "color": ["--series-1" if name == "headline" else "--series-2" for name in names]},
+            "marker": {"size": 9, "color": "--series-2"},
             "error_x": spec.whiskers(
                 [row["value"] for row in rows],
                 [row["lower"] for row in rows],
@@ -62,6 +62,20 @@ def oracle_estimators(estimates: Sequence[Row], diagnostics: Sequence[Row]) -> F
             ],
         }
     )
+    answer = by_name.get("headline")
+    if answer and is_unknown(answer["value"]) and not is_unknown(answer["lower"]):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [answer["lower"], answer["upper"]],
+                "y": [len(names) - 1 - names.index("headline")] * 2,
+                "name": "between these bounds",
+                "line": {"color": "--series-1", "width": 4},
+                "hoverinfo": "text",
+                "hovertext": [spec.hover(ESTIMATORS["headline"], between(answer["lower"], answer["upper"]))] * 2,
+            }
+        )
     verdict = str(diagnostics[0]["verdict"]) if diagnostics else ""
     refused = _refused(by_name, names, verdict)
     layout = spec.layout(
@@ -90,4 +104,4 @@ def _refused(by_name: dict[Any, Row], names: Sequence[str], verdict: str) -> lis
         return []
     text = {"text": REFUSALS[verdict], "font": {"size": 12, "color": "--series-5"}, "showarrow": False}
     middle = 0.5 * (answer["lower"] + answer["upper"]) if not is_unknown(answer["lower"]) else answer["upper"]
-    return [text | {"x": middle, "y": len(names) - 1 - names.index("headline"), "xanchor": "center"}]
+    return [text | {"x": middle, "y": len(names) - 1 - names.index("headline"), "xanchor": "center", "yshift": -11}]
