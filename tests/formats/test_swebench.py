@@ -131,9 +131,7 @@ def test_the_list_of_instances_of_benchmark_yml_serves_all_shapes(tmp_path):
     write(folder / "benchmark.yml", "name: bugs\ninstances: all.txt\n")
     write(folder / "all.txt", "a-1\na-2\na-3\na-4\na-5\n")
     write(folder / "elm" / "results.json", json.dumps(RESULTS))
-    write(
-        folder / "oak" / "per_instance_details.json", json.dumps({"a-1": {"cost": 1, "api_calls": 1, "resolved": True}})
-    )
+    write(folder / "oak" / "per_instance_details.json", json.dumps(details))
     write(folder / "fir.run.json", json.dumps(report(resolved_ids=["a-1"], total_instances=1)))
     workspace = MemoryWorkspace(tmp_path / "data")
     batch = workspace.ingest([folder])
