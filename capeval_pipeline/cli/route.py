@@ -221,6 +221,7 @@ def _told(
         "best_cosine": chosen.best_cosine,
         "least_cosine": labelled.clusters.least_cosine,
         "cost_budget_usd": cost_budget,
+        "model_id_without_budget": labelled.models[_best_known(chosen)],
         "clusters": [
             {"cluster_id": k, "label": labels.get(k), "responsibility": float(chosen.responsibilities[k])}
             for k in heaviest
@@ -240,6 +241,12 @@ def _told(
     }
 
 
+def _best_known(chosen: "Route") -> int:
+    """The strongest model that is known on such items, whatever it costs."""
+    known = [model for model in range(len(chosen.strengths)) if chosen.is_known[model]]
+    return max(known, key=lambda model: (round(float(chosen.strengths[model]), 9), -model))
+
+
 def _print(told: dict[str, Any], sentences: dict[str, str], top: int) -> None:
     first = told["models"][0]
     cost = f", about {dollars(first['cost_usd'])} a call" if first["cost_usd"] is not None else ""
@@ -247,6 +254,13 @@ def _print(told: dict[str, Any], sentences: dict[str, str], top: int) -> None:
         f"Send it to {told['model_id']}: it beats another model in {percent(first['win_probability'])} of the cases "
         f"where they differ{cost}."
     )
+    dearer = told["model_id_without_budget"]
+    if dearer != told["model_id"]:
+        price = next(row["cost_usd"] for row in told["models"] if row["model_id"] == dearer)
+        typer.echo(
+            f"It is the best within {dollars(told['cost_budget_usd'])} a call; without a budget: {dearer} "
+            f"({dollars(price) if price is not None else 'of unknown cost'})."
+        )
     if told["is_unlike_anything_measured"]:
         typer.echo(
             f"The prompt is unlike anything measured (cosine {told['best_cosine']:.2f} to the nearest cluster, 99 % of "
@@ -274,9 +288,8 @@ def _print(told: dict[str, Any], sentences: dict[str, str], top: int) -> None:
         ],
         right=["beats another", "cost a call"],
     )
-    for question in ("clusters", "routing"):
-        if question in sentences:
-            typer.echo(f"What this is worth ({question}): {sentences[question]}")
+    if "routing" in sentences:
+        typer.echo(f"What routing is worth here: {sentences['routing']}")
 
 
 def _why_not(row: dict[str, Any]) -> str:

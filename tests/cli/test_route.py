@@ -139,6 +139,10 @@ def test_a_cost_budget_leaves_out_what_is_dearer(route):
     assert found["model_id"] == "solver"
     assert {row["model_id"] for row in found["models"] if row["is_affordable"]} == {"solver"}
     assert found["models"][0]["cost_usd"] == pytest.approx(0.001)
+    assert found["model_id_without_budget"] == "poet"
+    out = route("desk", "write a poem about the sea task 3", "--cost-budget", 0.0015)[1]
+    assert "the best within $0.00150 a call; without a budget: poet ($0.00200)" in out
+    assert "without a budget" not in route("desk", "write a poem about the sea task 3")[1]
 
 
 def test_a_cost_budget_below_the_cheapest_is_refused_with_its_cost(route):
