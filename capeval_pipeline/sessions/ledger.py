@@ -22,10 +22,9 @@ COST_TOLERANCE = 1e-9
 
 
 class Told(NamedTuple):
-    """What was told about one ask: a score, or None for a call that failed; the cost, None where unknown."""
+    """What was told about one ask: a score, or None for a call that failed."""
 
     score: float | None
-    cost: float | None
 
 
 class Answer(NamedTuple):
@@ -47,8 +46,11 @@ class Ledger:
 
     def __init__(self, config: SessionConfig) -> None:
         self._config = config
+        # Scores that are quality already are by far the most frequent, and a long journal has many.
+        is_quality = (config.score_low, config.score_high, config.higher_is_better) == (0.0, 1.0, True)
+        self._quality_of = _within_0_and_1 if is_quality else config.quality_of
         self.asked: list[tuple[int, int]] = []
-        self.told: dict[int, Told] = {}
+        self._scores: dict[int, float | None] = {}
         self.pending: dict[int, None] = {}
         self.answers: list[Answer] = []
         self.n_decided = 0
@@ -83,27 +85,37 @@ class Ledger:
 
     def record_tell(self, record: dict[str, Any]) -> list[Answer]:
         """Take in a record of told answers; returns the cells that are answered for good by it."""
+        asked, pending, n_pending = self.asked, self.pending, self._n_pending
+        quality_of = self._quality_of
         final = []
         for number, score, cost in record["answers"]:
-            cell = self.asked[number]
-            arm = cell[0]
-            del self.pending[number]
-            self._n_pending[arm] -= 1
-            self.told[number] = Told(score, cost)
+            arm, item = asked[number]
+            del pending[number]
+            n_pending[arm] -= 1
+            self._scores[number] = score
             if cost is None:
                 self._n_unknown_costs[arm] += 1
             else:
                 self._known_costs[arm] += cost
                 self._n_known_costs[arm] += 1
-            if score is None:
-                self._n_failed[cell] = self._n_failed.get(cell, 0) + 1
-                if self._n_failed[cell] < MAX_ATTEMPTS:
-                    self.retries.append(cell)
-                    continue
-            quality = WORST if score is None else self._config.quality_of(score)
-            final.append(Answer(arm, cell[1], quality, score, cost))
-        self.answers.extend(final)
+            if score is None and self._is_tried_again(arm, item):
+                continue
+            final.append(Answer(arm, item, WORST if score is None else quality_of(score), score, cost))
+        self.answers += final
         return final
+
+    def _is_tried_again(self, arm: int, item: int) -> bool:
+        """Count one more failed call of a cell, and line it up to be handed out again unless it was the last."""
+        cell = (arm, item)
+        self._n_failed[cell] = self._n_failed.get(cell, 0) + 1
+        if self._n_failed[cell] == MAX_ATTEMPTS:
+            return False
+        self.retries.append(cell)
+        return True
+
+    def told(self, number: int) -> Told | None:
+        """What was told about an ask, None if nothing yet."""
+        return Told(self._scores[number]) if number in self._scores else None
 
     def last_ask_of(self, arm: int, item: int) -> int | None:
         """Number of the latest ask for a cell, None if it was never handed out."""
@@ -147,3 +159,7 @@ class Ledger:
         reserved = sum(n * self.price_of(other) for other, n in enumerate(self._n_pending) if n)
         total = self.spent_usd + reserved + more + self.price_of(arm)
         return total <= self._config.cost_budget * (1.0 + COST_TOLERANCE)
+
+
+def _within_0_and_1(score: float) -> float:
+    return score if 0.0 <= score <= 1.0 else min(1.0, max(0.0, score))

@@ -163,14 +163,18 @@ class Session:
         elif isinstance(lines, bytes):
             lines = lines.split(b"\n")
         given = list(lines)  # reading them may take long, and nobody should wait for it
-        with self._mutex, self._journal.locked():
-            self._catch_up()
-            found = LineSorter(self.config, self._ledger, self._places).sort(given)
-            if found.answers:
-                record = {"kind": "tell", "answers": found.answers}
-                self._journal.append(record)
-                self._take_in(record)
-            return TellReply(len(found.answers), found.n_already, tuple(found.rejected), len(self._ledger.pending))
+        with self._mutex:
+            with self._journal.locked():
+                self._catch_up()
+                found = LineSorter(self.config, self._ledger, self._places).sort(given)
+                if found.answers:
+                    record = {"kind": "tell", "answers": found.answers}
+                    self._journal.append(record)
+                    self._take_in(record)
+                n_pending = len(self._ledger.pending)
+            if self._allocation is not None:
+                self._shown()  # what a round of many arms takes is taken here, so that the next ask need not wait
+        return TellReply(len(found.answers), found.n_already, tuple(found.rejected), n_pending)
 
     def status(self) -> SessionStatus:
         """What can be said now; waits for no other process and writes nothing."""
@@ -268,9 +272,8 @@ class Session:
 
         def show_answers() -> None:
             if waiting:
-                cells = np.array([(answer.arm, answer.item) for answer in waiting], dtype=np.int64)
-                scores = np.array([answer.quality for answer in waiting])
-                allocation.update(cells[:, 0], cells[:, 1], scores)
+                arms, items, scores, _, _ = zip(*waiting, strict=True)
+                allocation.update(np.array(arms), np.array(items), np.array(scores))
                 waiting.clear()
 
         while self._n_shown < len(self._events):

@@ -77,7 +77,7 @@ class LineSorter:
         if status == "error" and content.get("score") is not None:
             raise _Refused("bad_line", "an error with a score; expected score null, or status ok")
         cost = _cost(content.get("cost_usd"))
-        before = self._ledger.told.get(number) or self._new.get(number)
+        before = self._ledger.told(number) or self._new.get(number)
         if before is not None:
             if before.score != score:
                 raise _Refused(
@@ -87,7 +87,7 @@ class LineSorter:
                 )
             found.n_already += 1
             return
-        self._new[number] = Told(score, cost)
+        self._new[number] = Told(score)
         found.answers.append((number, score, cost))
 
     def _ask_of(self, content: Mapping[str, Any]) -> int:
