@@ -75,10 +75,13 @@ def study_interval_coverage(
                 found = _one_benchmark(name, n_items, n_models, n_generations, key, with_frontier)
                 for interval, entry in found.items():
                     told.setdefault(interval, []).append(entry)
-            rows += [
-                CoverageRow(name, n_items, n_models, n_generations, interval, *np.mean(entries, axis=0), len(entries))
-                for interval, entries in told.items()
-            ]
+            for interval, entries in told.items():
+                coverage, width, share_point = (float(value) for value in np.mean(entries, axis=0))
+                rows.append(
+                    CoverageRow(
+                        name, n_items, n_models, n_generations, interval, coverage, width, share_point, len(entries)
+                    )
+                )
     return rows
 
 

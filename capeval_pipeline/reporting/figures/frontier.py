@@ -91,8 +91,8 @@ class Told:
 def _router_band(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if not any(not is_unknown(row["lower"]) for row in rows):
         return []
-    limits = [[row[side] for row in rows] for side in ("lower", "upper")]
-    return [spec.band([row["cost_usd"] for row in rows], *limits, "--series-3", "its 95 % band", showlegend=False)]
+    costs, lower, upper = ([row[name] for row in rows] for name in ("cost_usd", "lower", "upper"))
+    return [spec.band(costs, lower, upper, "--series-3", "its 95 % band", showlegend=False)]
 
 
 def _headline(rows: Sequence[Row], is_point: bool, told: Told) -> list[dict[str, Any]]:
