@@ -10,7 +10,7 @@ import numpy as np
 from capeval_pipeline.errors import ConvergenceError
 from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
 from capeval_pipeline.methods.ecc.calibration import fit_offset
-from capeval_pipeline.methods.ecc.fit import fit_ecc, fit_global
+from capeval_pipeline.methods.ecc.fit import EccFit, fit_ecc, fit_global
 from capeval_pipeline.methods.ecc.inference import log_sigmoid, losses_of, place_texts
 from capeval_pipeline.methods.ecc.study import CALIBRATION_FOLD, EccProblem
 from capeval_pipeline.methods.ecc.votes import Votes
@@ -78,22 +78,7 @@ def evaluate_cold_start(job: ColdStartJob) -> list[ColdStartRow]:
     """
     problem, new = job.problem, job.held_out
     old_votes, later_votes = _votes_without(problem.votes, new)
-    voted = old_votes.voted_items
-    fitted_votes = old_votes.restricted_to(voted)
-    global_strengths = fit_global(fitted_votes)
-    fit = fit_ecc(
-        fitted_votes,
-        problem.vectors[voted],
-        n_clusters=job.n_clusters,
-        embedding_weight=job.embedding_weight,
-        temperature=job.temperature,
-        ridge=job.ridge,
-        prior=global_strengths if job.is_shrunk else 0.0,
-        n_restarts=1 if job.n_clusters == 1 or job.n_clusters > 12 else N_RESTARTS,
-        seed=job.seed,
-    )
-    placed = place_texts(fit, problem.vectors)
-    placed[voted] = fit.responsibilities
+    fit, placed, global_strengths = _cluster_old_models(job, old_votes)
     old = np.setdiff1d(np.arange(problem.votes.n_models), [new])
     walk = job.key_order[~problem.is_test[job.key_order]]
     by_cluster = np.array([_middle(old, strengths) for strengths in fit.strengths])
@@ -141,6 +126,28 @@ def evaluate_cold_start(job: ColdStartJob) -> list[ColdStartRow]:
                 )
             )
     return rows
+
+
+def _cluster_old_models(job: ColdStartJob, old_votes: Votes) -> tuple[EccFit, FloatArray, FloatArray]:
+    """(fit on the old models' votes, responsibilities of every item under it, the old models' one ranking)."""
+    problem = job.problem
+    voted = old_votes.voted_items
+    fitted_votes = old_votes.restricted_to(voted)
+    global_strengths = fit_global(fitted_votes)
+    fit = fit_ecc(
+        fitted_votes,
+        problem.vectors[voted],
+        n_clusters=job.n_clusters,
+        embedding_weight=job.embedding_weight,
+        temperature=job.temperature,
+        ridge=job.ridge,
+        prior=global_strengths if job.is_shrunk else 0.0,
+        n_restarts=1 if job.n_clusters == 1 or job.n_clusters > 12 else N_RESTARTS,
+        seed=job.seed,
+    )
+    placed = place_texts(fit, problem.vectors)
+    placed[voted] = fit.responsibilities
+    return fit, placed, global_strengths
 
 
 def _votes_without(votes: Votes, model: int) -> tuple[Votes, Votes]:

@@ -149,68 +149,88 @@ def run_ecc_study(
     Without embeddings only `comp_only` applies and only probes place an item. Categories need at least two among the
     training items.
     """
-    train, test = problem.train_items, problem.test_items
-    has_text = problem.embeddings is not None
-    if options.is_paper or not has_text:
-        choice = None
-    elif choice is None:
-        choice = choose_settings(
-            problem.votes.restricted_to(train),
-            problem.vectors[train],
-            problem.fold[train],
-            seed=options.seed,
-            temperature=options.temperature,
-            cluster_counts=options.cluster_counts,
-            ridges=options.ridges,
-            map_cells=map_cells,
-        )
+    train = problem.train_items
+    choice = _settled_choice(problem, options, choice, map_cells)
     fitted = _ordered_by_share(problem, fit_methods(problem, train, options, choice, clock=clock))
     is_calibration = problem.fold[train] == CALIBRATION_FOLD
-    calibration_items = train[is_calibration]
     early = fit_methods(problem, train[~is_calibration], options, choice, for_calibration=True)
-    calibration_pairs = evaluation_pairs(problem.votes.restricted_to(calibration_items))
-    pairs = evaluation_pairs(problem.votes.restricted_to(test))
+    learnt = _side(problem, early, train[is_calibration])
+    tested = _side(problem, fitted, problem.test_items)
 
-    losses: dict[tuple[str, str], FloatArray] = {}
-    for name in fitted.mixtures:
-        losses |= _mixture_losses(problem, fitted.mixtures[name], name, test, pairs)
-    text_logits = _logits_by_text(problem, fitted, test, pairs)
-    early_logits = _logits_by_text(problem, early, calibration_items, calibration_pairs)
-    for name in ("linear", "human_labels"):
-        if name in text_logits:
-            losses[name, "emb"] = -log_sigmoid(text_logits[name])
-    offset = fit_offset(early_logits["global"], calibration_pairs.carry_over)
-    losses[CONTROL, "probe"] = -log_sigmoid(text_logits["global"] + offset * pairs.carry_over)
-
-    calibrations: dict[str, ProbeCalibration] = {}
+    losses = _uncalibrated_losses(problem, tested)
+    offset = fit_offset(learnt.logits["global"], learnt.pairs.carry_over)
+    losses[CONTROL, "probe"] = -log_sigmoid(tested.logits["global"] + offset * tested.pairs.carry_over)
+    calibrated = None if choice is None else _calibrate(problem, learnt, tested)
     without: dict[tuple[str, str], FloatArray] = {}
-    blend_weights = None
-    if choice is not None:
-        calibrations, without = _calibrate(
-            problem, fitted, early, test, calibration_items, pairs, calibration_pairs, losses
-        )
-        slope = fit_offset(early_logits["linear"], calibration_pairs.carry_over)
-        losses["linear", "emb_probe_calibrated"] = -log_sigmoid(text_logits["linear"] + slope * pairs.carry_over)
-        components = fitted.blend_components
-        blend_weights = fit_blend(np.column_stack([early_logits[name] for name in components]))
-        blended = np.column_stack([text_logits[name] for name in components]) @ blend_weights
-        losses["blend", "emb"] = -log_sigmoid(blended)
+    if calibrated is not None:
+        losses |= calibrated.losses
+        without["ecc_shrunk", "emb_probe_calibrated"] = calibrated.without_probe
 
-    weights = draw_item_resamples(len(test), options.n_resamples, _rng(options.seed, "gains")).astype(np.float64)
-    losses_global = -log_sigmoid(text_logits["global"])
-    without_gains = estimate_gains(without, losses_global, pairs, weights)
+    pairs = tested.pairs
+    rng = _rng(options.seed, "gains")
+    weights = draw_item_resamples(len(tested.items), options.n_resamples, rng).astype(np.float64)
+    losses_global = -log_sigmoid(tested.logits["global"])
     shared = pairs.carry_over[pairs.is_shared]
     return EccStudy(
         fitted=fitted,
         responsibilities={name: place_all(problem, fit) for name, fit in fitted.mixtures.items()},
         choice=choice,
         gains=estimate_gains(losses, losses_global, pairs, weights),
-        without_probe={subset: gain for (_, _, subset), gain in without_gains.items()},
-        calibrations=calibrations,
-        blend_weights=blend_weights,
+        without_probe={
+            subset: gain for (*_, subset), gain in estimate_gains(without, losses_global, pairs, weights).items()
+        },
+        calibrations={} if calibrated is None else calibrated.calibrations,
+        blend_weights=None if calibrated is None else calibrated.blend_weights,
         offset_of_control=offset,
         agreement_of_shared_pairs=float((shared > 0).mean()) if len(shared) else float("nan"),
     )
+
+
+def _settled_choice(problem: EccProblem, options: EccOptions, choice: Choice | None, map_cells: Map) -> Choice | None:
+    """Settings of `ecc_shrunk`: as given, else by the held-out choice; None where that method does not apply."""
+    if options.is_paper or problem.embeddings is None:
+        return None
+    if choice is not None:
+        return choice
+    train = problem.train_items
+    return choose_settings(
+        problem.votes.restricted_to(train),
+        problem.vectors[train],
+        problem.fold[train],
+        seed=options.seed,
+        temperature=options.temperature,
+        cluster_counts=options.cluster_counts,
+        ridges=options.ridges,
+        map_cells=map_cells,
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Items to predict, by fits that have not seen them.
+
+    logits : log-odds of the pairs' winners before any answer is seen, by component of the blend
+    """
+
+    fitted: FittedMethods
+    items: IntArray
+    pairs: EvaluationPairs
+    logits: Mapping[str, FloatArray]
+
+
+def _side(problem: EccProblem, fitted: FittedMethods, items: IntArray) -> _Side:
+    pairs = evaluation_pairs(problem.votes.restricted_to(items))
+    return _Side(fitted, items, pairs, _logits_by_text(problem, fitted, items, pairs))
+
+
+def _uncalibrated_losses(problem: EccProblem, tested: _Side) -> dict[tuple[str, str], FloatArray]:
+    losses: dict[tuple[str, str], FloatArray] = {}
+    for name, fit in tested.fitted.mixtures.items():
+        losses |= _mixture_losses(problem, fit, name, tested.items, tested.pairs)
+    for name in ("linear", "human_labels"):
+        if name in tested.logits:
+            losses[name, "emb"] = -log_sigmoid(tested.logits[name])
+    return losses
 
 
 def fit_methods(
@@ -351,28 +371,40 @@ def item_strengths(problem: EccProblem, fitted: FittedMethods, items: IntArray) 
     return found
 
 
-def _calibrate(
-    problem: EccProblem,
-    fitted: FittedMethods,
-    early: FittedMethods,
-    items: IntArray,
-    calibration_items: IntArray,
-    pairs: EvaluationPairs,
-    calibration_pairs: EvaluationPairs,
-    losses: dict[tuple[str, str], FloatArray],
-) -> tuple[dict[str, ProbeCalibration], dict[tuple[str, str], FloatArray]]:
-    """Calibrate the probes of ecc and ecc_shrunk; adds their losses, returns also those without a probe."""
-    vectors, calibration_vectors = problem.vectors[items], problem.vectors[calibration_items]
+@dataclass(frozen=True)
+class _Calibrated:
+    """Losses of what is learnt on the calibration fifth; without_probe : those of ecc_shrunk refitted at alpha = 0."""
+
+    losses: Mapping[tuple[str, str], FloatArray]
+    without_probe: FloatArray
+    calibrations: Mapping[str, ProbeCalibration]
+    blend_weights: FloatArray
+
+
+def _calibrate(problem: EccProblem, learnt: _Side, tested: _Side) -> _Calibrated:
+    """Learn probes and the blend on one side, predict the other."""
+    known, vectors = problem.vectors[learnt.items], problem.vectors[tested.items]
+    losses: dict[tuple[str, str], FloatArray] = {}
     calibrations = {}
     for name in ("ecc", "ecc_shrunk"):
-        found = calibrate_probe(early.mixtures[name], calibration_vectors, calibration_pairs)
+        found = calibrate_probe(learnt.fitted.mixtures[name], known, learnt.pairs)
         calibrations[name] = found
-        losses[name, "emb_probe_calibrated"] = calibrated_losses(found, fitted.mixtures[name], vectors, pairs)
-    sharpened = calibrate_probe(
-        early.mixtures["ecc_shrunk"], calibration_vectors, calibration_pairs, probe_weights=(0.0,)
+        fit = tested.fitted.mixtures[name]
+        losses[name, "emb_probe_calibrated"] = calibrated_losses(found, fit, vectors, tested.pairs)
+    sharpened = calibrate_probe(learnt.fitted.mixtures["ecc_shrunk"], known, learnt.pairs, probe_weights=(0.0,))
+    slope = fit_offset(learnt.logits["linear"], learnt.pairs.carry_over)
+    with_offset = tested.logits["linear"] + slope * tested.pairs.carry_over
+    losses["linear", "emb_probe_calibrated"] = -log_sigmoid(with_offset)
+    components = tested.fitted.blend_components
+    blend_weights = fit_blend(np.column_stack([learnt.logits[name] for name in components]))
+    blended = np.column_stack([tested.logits[name] for name in components]) @ blend_weights
+    losses["blend", "emb"] = -log_sigmoid(blended)
+    return _Calibrated(
+        losses=losses,
+        without_probe=calibrated_losses(sharpened, tested.fitted.mixtures["ecc_shrunk"], vectors, tested.pairs),
+        calibrations=calibrations,
+        blend_weights=blend_weights,
     )
-    own = calibrated_losses(sharpened, fitted.mixtures["ecc_shrunk"], vectors, pairs)
-    return calibrations, {("ecc_shrunk", "emb_probe_calibrated"): own}
 
 
 def _rng(seed: int, purpose: str) -> np.random.Generator:
