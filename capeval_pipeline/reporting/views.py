@@ -241,12 +241,12 @@ IDENTIFICATION = View(
         Column("policy", lambda row: policy_name(row["policy"]), False),
         Column("calls for 90 %", lambda row: _calls(row, "pulls_for_90", "pulls_90_lower", "pulls_90_upper")),
         Column("calls for the target", lambda row: _calls(row)),
-        plain("target", "target_accuracy", percent),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
-        plain("wrong, mean over all budgets", "mean_error", percent),
         Column("all intervals hold", lambda row: _coverage(row)),
-        plain("width after 200 answers", "mean_interval_width", score),
         Column("answers read until certified", lambda row: _certified(row), True),
+        plain("wrong, mean over all budgets", "mean_error", percent),
+        plain("width after 200 answers", "mean_interval_width", score),
+        plain("target", "target_accuracy", percent),
         plain("replays", "n_runs", count),
     ),
 )
@@ -262,7 +262,7 @@ GAP_CLASSES = View(
         Column("calls for the target", lambda row: _calls(row)),
         Column("of all answers", lambda row: _share_of_cells(row)),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
-        plain("read until certified", "mean_certificate_share", percent),
+        Column("read until certified", lambda row: _certified_in_class(row)),
         plain("models", "n_arms", count),
         plain("replays", "n_runs", count),
         plain("replays above", "n_study_runs", count),
@@ -559,6 +559,12 @@ def _share_of_cells(row: Row) -> str:
     if is_unknown(row["pulls_for_target"]):
         return UNKNOWN
     return percent(row["pulls_for_target"] / (row["n_arms"] * row["n_items"]))
+
+
+def _certified_in_class(row: Row) -> str:
+    if is_unknown(row["mean_certificate_share"]):
+        return UNKNOWN
+    return f"{percent(row['mean_certificate_share'])} ({count(row['n_wrong_certificates'])} wrong)"
 
 
 def _coverage(row: Row) -> str:

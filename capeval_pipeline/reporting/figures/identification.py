@@ -41,13 +41,16 @@ def identification_curves(rows: Sequence[Row]) -> Figure | None:
     by_policy = {policy: list(members) for policy, members in groupby(kept, key=lambda row: row["policy"])}
     order = sorted(by_policy, key=lambda policy: [*POLICIES, policy].index(policy))
     bands, lines = [], []
+    # Nine full bands on top of each other are one dark block.
+    opacity = 1.0 if len(order) <= 4 else 0.5
     for index, policy in enumerate(order):
         members = by_policy[policy]
         colour = spec.SERIES[index % len(spec.SERIES)]
         calls = [row["pull_budget"] for row in members]
         lower, upper = [row["lower"] for row in members], [row["upper"] for row in members]
         name = spec.label(policy_name(policy))
-        bands.append(spec.band(calls, lower, upper, colour, name, legendgroup=policy, showlegend=False))
+        band = spec.band(calls, lower, upper, colour, name, legendgroup=policy, showlegend=False, opacity=opacity)
+        bands.append(band)
         lines.append(
             {
                 "type": "scatter",

@@ -91,7 +91,8 @@ select
     saving_vs_ucb_e,
     saving_lower,
     saving_upper,
-    mean_certificate_share
+    mean_certificate_share,
+    n_wrong_certificates
 from marts.identification_savings
 where benchmark_id = $benchmark
 order by smallest_gap, gap_class, policy <> 'pulse', policy

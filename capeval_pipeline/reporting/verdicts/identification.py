@@ -112,7 +112,7 @@ def _saving(
         if has_limits
         else "its interval is open, since not every resample reaches the accuracy"
     )
-    basis = f"{_percent(pulse.saving)} of the calls of UCB-E, {limits}, {n_runs} replays"
+    basis = f"saving against UCB-E {_percent(pulse.saving)}, {limits}, {n_runs} replays"
     if has_limits and pulse.saving_lower > 0:
         text = f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)"
         if pulse.saving > 1 - residual_variance_ratio:
