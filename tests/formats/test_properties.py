@@ -22,7 +22,7 @@ OF_LINES = [
     "canonical_csv", "canonical_pairs", "canonical_jsonl", "long_csv", "long_jsonl", "wide_csv", "lm_eval",
     "every_eval_ever", "mapping", "mapping_csv", "arena", "arena_jsonl", "mt_bench", "arena_hard",
 ]  # fmt: skip
-METRICS = {"long_csv": "acc", "long_jsonl": "acc"}
+METRICS = {"long_csv": "acc", "long_jsonl": "acc", "canonical_jsonl": "acc"}
 PLACES = ("record", "place", "location", "message")
 
 
