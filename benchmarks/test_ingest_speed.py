@@ -125,7 +125,8 @@ def test_ingest_beside_a_bare_copy(tmp_path, kind):
     assert {report["status"] for report in repeated} <= {"unchanged", "companion"}
     print(
         f"\n{kind}: {n_records:,} records, {n_records / first:,.0f} a CPU second, "
-        f"{1e6 * first / n_records:.1f} µs each, {first / copying:.0f} times a bare copy; peak {peak} MB; again {again / first:.1%}"
+        f"{1e6 * first / n_records:.1f} µs each, {first / copying:.0f} times a bare copy; "
+        f"peak {peak} MB; again {again / first:.1%}"
     )
     assert peak < MAX_PEAK_MB
 
