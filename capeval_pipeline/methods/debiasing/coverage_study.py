@@ -37,7 +37,7 @@ class CoverageRow:
     """Share of n_seeds benchmarks whose interval holds the truth, and its mean width.
 
     interval : of the headline, whether a figure was given or only the bracket; the frontier's at all budgets at once,
-        the post-hoc frontier's budget by budget
+        the post-hoc frontier's budget by budget, where it was given
     share_point : share of the benchmarks for which a single figure was given
     """
 
@@ -115,7 +115,7 @@ def _one_benchmark(
             curve = replace(curve, lower=curve.lower_fixed, upper=curve.upper_fixed)
         held, width = _held(curve, exact_frontier(true_world.success_probability, true_world.expected_cost_usd))
         told[interval] = (float(held.all()), width, is_point)
-    if ("headline", "post_hoc_pay_all") in curves and kind != "graded":
+    if is_point and ("headline", "post_hoc_pay_all") in curves and kind != "graded":
         curve = curves["headline", "post_hoc_pay_all"]
         curve = replace(curve, lower=curve.lower_fixed, upper=curve.upper_fixed)
         held, width = _held(curve, _true_retries(world, n_generations))

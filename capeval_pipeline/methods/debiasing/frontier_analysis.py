@@ -6,7 +6,6 @@ V's bias is a bias of costs.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from capeval_pipeline.methods.debiasing.cost_axis import (
     make_axis,
 )
 from capeval_pipeline.methods.debiasing.costs import CostPosterior, fit_cost_posterior
-from capeval_pipeline.methods.debiasing.draws import DrawTable
 from capeval_pipeline.methods.debiasing.estimates import standard_error
 from capeval_pipeline.methods.debiasing.frontier_bracket import measure_bracket
 from capeval_pipeline.methods.debiasing.frontier_records import (
@@ -36,7 +34,6 @@ from capeval_pipeline.methods.debiasing.post_hoc import draws_allowed_at, post_h
 from capeval_pipeline.methods.debiasing.posterior import WorldPosterior
 from capeval_pipeline.methods.debiasing.problem import OracleProblem
 from capeval_pipeline.methods.debiasing.simulated_frontiers import SimulatedFrontiers
-from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit
 from capeval_pipeline.methods.debiasing.verdict import Verdict
 from capeval_pipeline.methods.frontier import (
     BestModel,
@@ -77,7 +74,7 @@ def analyse_cost_axis(
         qualities, _ = cell_values(axis.draws, cost[kept], statistic)
         held_out = held_out_best(qualities, rng=np.random.default_rng([problem.seed, 24]))
     has_model = verdict.kind == "point" or (axis.draws.n_generations > 1 and _has_posterior(problem))
-    posterior = _restricted(problem.posterior, kept, axis.draws) if has_model else None
+    posterior = problem.posterior.on_items(kept, axis.draws) if has_model else None
     costs = fit_cost_posterior(axis.draws.equal_cost, axis.cell_cost) if has_model else None
     curves = _pre_hoc(problem, axis, posterior, costs, verdict, best.cost_usd, n_prices, n_multipliers)
     if axis.draws.n_generations > 1:
@@ -123,16 +120,6 @@ def _best(axis: CostAxis, cost: FloatArray, statistic: CostStatistic) -> tuple[B
 
 def _has_posterior(problem: OracleProblem) -> bool:
     return "posterior" in problem.__dict__
-
-
-def _restricted(posterior: WorldPosterior, kept: BoolArray, draws: DrawTable) -> WorldPosterior:
-    """The same posterior on the items and cells of this axis."""
-
-    def part(fit: TopicModelFit) -> TopicModelFit:
-        return replace(fit, responsibility=fit.responsibility[kept], right=fit.right[kept], total=fit.total[kept])
-
-    fits = tuple((weight, part(fit)) for weight, fit in posterior.fits)
-    return replace(posterior, fit=fits[0][1], fits=fits, draws=draws)
 
 
 def _pre_hoc(

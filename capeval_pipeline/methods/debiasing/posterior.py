@@ -3,7 +3,7 @@
 Draw number i is keyed by (seed, i), so whoever asks for it gets the same world, without any being kept in memory.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from capeval_pipeline.methods.debiasing.draws import DrawTable
 from capeval_pipeline.methods.debiasing.topic_model import TopicModelFit, average_concentrations, fit_topic_model
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 _SPLITS_A_SIMULATION = 2
 _GOLDEN_SECTION = 0.6180339887498949
 _REFIT_SIMULATIONS = 5
@@ -39,6 +40,15 @@ class WorldPosterior:
         """Posterior draw of p, (n_items, n_models); NaN where the cell is no option."""
         drawn = self._fit_of(index).draw(np.random.default_rng([self.seed, 11, index]))
         return np.where(self.draws.is_option, drawn, np.nan)
+
+    def on_items(self, rows: NDArray[np.bool_] | IntArray, draws: DrawTable) -> "WorldPosterior":
+        """The same posterior on some items and the cells that have draws in `draws`."""
+
+        def part(fit: TopicModelFit) -> TopicModelFit:
+            return replace(fit, responsibility=fit.responsibility[rows], right=fit.right[rows], total=fit.total[rows])
+
+        fits = tuple((weight, part(fit)) for weight, fit in self.fits)
+        return replace(self, fit=fits[0][1], fits=fits, draws=draws)
 
     def _fit_of(self, index: int) -> TopicModelFit:
         """The fit of draw number `index`: steps of the golden section keep shares right in any run."""
@@ -159,11 +169,12 @@ def refit_errors(posterior: WorldPosterior, *, n_refits: int, seed: int) -> Floa
     rows = np.arange(len(draws.scores))
     if len(rows) > _MAX_REFIT_ITEMS:
         rows = np.sort(np.random.default_rng([seed, 61]).choice(len(rows), _MAX_REFIT_ITEMS, replace=False))
+        # Costs have no part in this, nor does the order of draws.
+        posterior = posterior.on_items(rows, DrawTable(draws.equal_scores[rows], has_true_generations=False))
     errors = []
     for index in range(n_refits):
         quality = posterior.true_quality(1_000_000 + index)
-        scores = posterior.observed_scores(quality, 1_000_000 + index)[rows]
-        quality = quality[rows]
+        scores = posterior.observed_scores(quality, 1_000_000 + index)
         simulated = DrawTable(scores, has_true_generations=False)
         try:
             refit = fit_posterior(simulated, topic_counts=(posterior.fit.n_topics,), seed=index)
