@@ -13,6 +13,7 @@ from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResul
 
 if TYPE_CHECKING:
     import pyarrow as pa
+import pyarrow.compute as pc
 
     from capeval_pipeline.ingestion.batch import Change
     from capeval_pipeline.storage.stored_rows import StoredRows
@@ -73,9 +74,10 @@ def _outcome(part: Part, readings: Mapping[str, StoredRows], scratch: Path) -> S
 
     raw = resolve(readings, scratch / "raw", part.workspace.limits(n_threads=2))
     files = raw["raw.files"]
+    assert isinstance(files, pa.Table)  # the ledger is small
     check_ledger(files)
     numbers = {
-        name: sum(value or 0 for value in files.column(name).to_pylist())
+        name: int(pc.sum(files.column(name)).as_py() or 0)
         for name in ("n_read", "n_kept", "n_rejected", "n_duplicate")
     }
     found = findings(raw, minimum_coverage=part.workspace.settings.minimum_coverage)
