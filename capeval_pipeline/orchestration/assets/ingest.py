@@ -13,7 +13,6 @@ from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResul
 
 if TYPE_CHECKING:
     import pyarrow as pa
-import pyarrow.compute as pc
 
     from capeval_pipeline.ingestion.batch import Change
     from capeval_pipeline.storage.stored_rows import StoredRows
@@ -71,13 +70,14 @@ def _scratch_folder(part: Part) -> Path:
 def _outcome(part: Part, readings: Mapping[str, StoredRows], scratch: Path) -> StageResult:
     """Readings and the raw tables they make, as rows in files: two million answers would be 500 MB as columns."""
     from capeval_pipeline.ingestion.resolution import check_ledger, resolve
+    from capeval_pipeline.storage.stored_rows import StoredRows
 
     raw = resolve(readings, scratch / "raw", part.workspace.limits(n_threads=2))
     files = raw["raw.files"]
-    assert isinstance(files, pa.Table)  # the ledger is small
+    assert not isinstance(files, StoredRows)  # the ledger is small
     check_ledger(files)
     numbers = {
-        name: int(pc.sum(files.column(name)).as_py() or 0)
+        name: sum(int(value or 0) for value in files.column(name).to_pylist())
         for name in ("n_read", "n_kept", "n_rejected", "n_duplicate")
     }
     found = findings(raw, minimum_coverage=part.workspace.settings.minimum_coverage)
