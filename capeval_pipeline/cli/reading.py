@@ -3,6 +3,8 @@
 They import no dagster: an answer that is already computed should not wait for an orchestrator to load.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +19,11 @@ from capeval_pipeline.reporting.benchmark_names import match_benchmark
 from capeval_pipeline.reporting.numbers import errors_count
 from capeval_pipeline.reporting.queries import ask
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order
-from capeval_pipeline.reporting.views import View
 
 if TYPE_CHECKING:
     import duckdb
+
+    from capeval_pipeline.reporting.views import View
 
 BENCHMARK_HELP = "A benchmark: its id, or its name while that has one version."
 TOP_HELP = "Rows of a table to print; 0 for all. --json always gives all."
@@ -30,7 +33,7 @@ TOP_HELP = "Rows of a table to print; 0 for all. --json always gives all."
 class Benchmark:
     """One benchmark of the published database."""
 
-    connection: "duckdb.DuckDBPyConnection"
+    connection: duckdb.DuckDBPyConnection
     benchmark_id: str
 
     def sentences(self, questions: Sequence[str]) -> list[Sentence]:

@@ -195,7 +195,7 @@ finally:
 
 def test_asking_and_telling_load_neither_dagster_nor_pandas(workspace, identify):
     identify("new", "light", "-b", "quiz", "--arms", "m1,m2", "--json")
-    heavy = "dagster pandas sklearn deltalake"
+    heavy = "dagster pandas sklearn deltalake duckdb"
     for words, further in ((["ask", "light"], ""), (["status", "light"], ""), (["tell", "light"], " numba")):
         probe = PROBE.replace("sys.stderr_names", repr(heavy + further))
         done = subprocess.run(

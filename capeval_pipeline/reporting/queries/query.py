@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capeval_pipeline.storage.connections import text_literal
-
 if TYPE_CHECKING:
     import duckdb
 
@@ -27,6 +25,9 @@ class Query:
 
     def text(self, benchmark_id: str) -> str:
         """The SQL for one benchmark, ready to paste."""
+        # loads duckdb, which commands that ask nothing of the database should not wait for
+        from capeval_pipeline.storage.connections import text_literal
+
         return self.sql.strip().replace(PLACEHOLDER, text_literal(benchmark_id))
 
 
