@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +19,8 @@ from capeval_pipeline.sessions.records import RejectedLine, RejectionCode, Sessi
 RANGE_TOLERANCE = 1e-9
 KEYS = ("ask_id", "model_id", "item_id", "generation_id", "score", "cost_usd", "status")
 STATUSES = ("ok", "error")
+ASK_ID = re.compile(r"a[0-9]{6,18}")
+"""What `ask_id_of` may give. Bounded, since Python refuses to read a number of thousands of digits."""
 
 
 @dataclass
@@ -110,7 +114,7 @@ class LineSorter:
         given = content["ask_id"]
         if not isinstance(given, str):
             raise _Refused("bad_line", f"ask_id is {_shown(given)}; expected text such as 'a000001'")
-        number = int(given[1:]) - 1 if given[:1] == "a" and given[1:].isascii() and given[1:].isdigit() else -1
+        number = int(given[1:]) - 1 if ASK_ID.fullmatch(given) else -1
         if not 0 <= number < len(self._ledger.asked) or ask_id_of(number) != given:
             raise _Refused("unknown_ask", f"{_shown(given)} was never handed out in this session")
         arm, item = self._ledger.asked[number]
@@ -159,7 +163,8 @@ def _cost(value: Any) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < math.inf:
+    # an int may lie beyond all floats
+    if not is_number or not 0 <= value <= sys.float_info.max:
         raise _Refused("bad_line", f"cost_usd is {_shown(value)}; expected dollars from 0, or null")
     return float(value)
 

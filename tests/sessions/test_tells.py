@@ -28,6 +28,8 @@ WRONG = [
     ('{"score":1}', "bad_line", "no model_id; expected ask_id"),
     ('{"model_id":"arm0","score":1}', "bad_line", "no item_id"),
     ('{"ask_id":17,"score":1}', "bad_line", "ask_id is 17"),
+    ('{"ask_id":"a' + "1" * 5_000 + '","score":1}', "unknown_ask", "was never handed out"),
+    ('{"ask_id":"a000001","score":1,"cost_usd":1' + "0" * 400 + "}", "bad_line", "cost_usd is 1000"),
     ('{"ask_id":"a000001","score":1,"scroe":1}', "bad_line", "unknown key 'scroe'"),
     ('{"ask_id":"a000001","score":1,"status":"fine"}', "bad_line", "status is 'fine'"),
     ('{"ask_id":"a000001","score":1,"status":null}', "bad_line", "status is None"),
