@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,21 @@ RejectionCode = Literal["unknown_ask", "conflict", "out_of_range", "not_a_number
 
 MAX_ATTEMPTS = 4
 """A call that failed is handed out again three times; then the item counts as answered in the worst way."""
+
+
+@dataclass(frozen=True)
+class SessionChoices:
+    """What is chosen when a session is made; `Session.create` says what each means."""
+
+    arms: Sequence[str]
+    items: Collection[str] | None = None
+    policy: str = "pulse"
+    delta: float = 0.05
+    batch: int | None = None
+    seed: int = 0
+    pull_budget: int | None = None
+    cost_budget: float | None = None
+    prices: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,7 @@ class SessionConfig:
 
     @property
     def n_cells(self) -> int:
+        """(model, item) pairs that can be asked at most."""
         return len(self.arms) * self.n_items
 
     def quality_of(self, score: float) -> float:
@@ -57,6 +73,7 @@ class SessionConfig:
         return min(1.0, max(0.0, share if self.higher_is_better else 1.0 - share))
 
     def as_json(self) -> dict[str, Any]:
+        """All fields under their names, as `session.json` holds them."""
         return {**asdict(self), "arms": list(self.arms), "prices": dict(self.prices)}
 
 
@@ -91,6 +108,7 @@ class AskReply:
     reason: StopReason | None
 
     def as_json(self) -> dict[str, Any]:
+        """What `capeval identify ask --json` prints."""
         asks = [
             {
                 "ask_id": ask.ask_id,
@@ -130,6 +148,7 @@ class TellReply:
     n_pending: int
 
     def as_json(self) -> dict[str, Any]:
+        """What `capeval identify tell --json` prints."""
         return {
             "accepted": self.accepted,
             "already_recorded": self.already_recorded,
@@ -175,6 +194,7 @@ class SessionStatus:
     reason: StopReason | None
 
     def as_json(self) -> dict[str, Any]:
+        """What `capeval identify status --json` prints; an unknown cost or estimate is null."""
         return {
             "session": self.session,
             "policy": self.policy,
@@ -203,6 +223,7 @@ class SessionExport:
     n_results: int
 
     def as_json(self) -> dict[str, Any]:
+        """What `capeval identify export --json` prints."""
         return {**asdict(self), "folder": str(self.folder)}
 
 

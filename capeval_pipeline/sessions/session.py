@@ -23,6 +23,7 @@ from capeval_pipeline.sessions.records import (
     ArmStatus,
     Ask,
     AskReply,
+    SessionChoices,
     SessionConfig,
     SessionExport,
     SessionItem,
@@ -104,21 +105,24 @@ class Session:
         setup = prepare(
             data,
             name,
-            benchmark=benchmark,
-            arms=arms,
-            items=items,
-            policy=policy,
-            delta=delta,
-            batch=batch,
-            seed=seed,
-            pull_budget=pull_budget,
-            cost_budget=cost_budget,
-            prices=prices,
+            benchmark,
+            SessionChoices(
+                arms=list(arms),
+                items=None if items is None else list(items),
+                policy=policy,
+                delta=delta,
+                batch=batch,
+                seed=seed,
+                pull_budget=pull_budget,
+                cost_budget=cost_budget,
+                prices=prices or {},
+            ),
         )
         return cls.start(data, setup)
 
     @property
     def name(self) -> str:
+        """Name of the session, which is also that of its folder."""
         return self.config.session
 
     def ask(self, max_asks: int | None = None, *, reissue: bool = False) -> AskReply:
@@ -126,6 +130,8 @@ class Session:
 
         With answers pending further batches come from the next arms; no asks without stop means: tell first. With
         `reissue` the pending ones again, under their ids. Calls that failed are handed out again first.
+
+        Raises UsageError for `max_asks` below 1, JournalError where the journal cannot be read, written or locked.
         """
         if max_asks is not None and max_asks < 1:
             raise UsageError(f"max is {max_asks}; expected at least 1")
@@ -154,7 +160,7 @@ class Session:
         """Record answers: objects, or JSON lines, or one text of such lines. Good ones count even beside refused ones.
 
         All that is accepted is one entry of the journal, on disk before this returns; the same lines again change
-        nothing.
+        nothing. Raises JournalError where the journal cannot be read, written or locked; then nothing was recorded.
         """
         if isinstance(lines, Mapping):
             lines = [lines]
@@ -177,7 +183,7 @@ class Session:
         return TellReply(len(found.answers), found.n_already, tuple(found.rejected), n_pending)
 
     def status(self) -> SessionStatus:
-        """What can be said now; waits for no other process and writes nothing."""
+        """What can be said now; waits for no other process and writes nothing. Raises JournalError on damage."""
         with self._mutex:
             return self._status()
 

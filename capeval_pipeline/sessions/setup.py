@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from capeval_pipeline.methods.identification.records import FloatArray, IntArray
 from capeval_pipeline.methods.item_factors import PairMoments
 from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.sessions.folder import content_version, items_content, predictor_content
-from capeval_pipeline.sessions.records import SessionConfig, SessionItem
+from capeval_pipeline.sessions.records import SessionChoices, SessionConfig, SessionItem
 from capeval_pipeline.sessions.source import BenchmarkSource, read_benchmark
 from capeval_pipeline.settings import load_settings
 
@@ -53,93 +53,52 @@ class _Learned:
     reason: str | None = None
 
 
-def prepare(
-    data: str | Path,
-    name: str,
-    *,
-    benchmark: str,
-    arms: Iterable[str],
-    items: Iterable[str] | None = None,
-    policy: str = "pulse",
-    delta: float = 0.05,
-    batch: int | None = None,
-    seed: int = 0,
-    pull_budget: int | None = None,
-    cost_budget: float | None = None,
-    prices: Mapping[str, float] | None = None,
-) -> SessionSetup:
+def prepare(data: str | Path, name: str, benchmark: str, choices: SessionChoices) -> SessionSetup:
     """Read the benchmark, fit the predictor on its other models, and put together what a session needs.
 
-    Arguments and errors are those of `Session.create`. Compiles the policy's kernels, so that the first `ask` need not.
+    Errors are those of `Session.create`. Compiles the policy's kernels, so that the first `ask` need not.
     """
     settings = load_settings(Path(data))
-    chosen = _arms(arms)
-    _check_choices(policy, chosen, delta, batch, seed, pull_budget, cost_budget)
-    source = read_benchmark(settings, benchmark)
-    setup = setup_of(
-        source,
-        name,
-        arms=chosen,
-        items=items,
-        policy=policy,
-        delta=delta,
-        batch=batch,
-        seed=seed,
-        pull_budget=pull_budget,
-        cost_budget=cost_budget,
-        prices=prices,
-    )
+    choices = _checked(choices)  # before the benchmark is read, which takes long
+    setup = setup_of(read_benchmark(settings, benchmark), name, choices)
     _warm_up(setup)
     return setup
 
 
-def setup_of(
-    source: BenchmarkSource,
-    name: str,
-    *,
-    arms: Sequence[str],
-    items: Iterable[str] | None = None,
-    policy: str = "pulse",
-    delta: float = 0.05,
-    batch: int | None = None,
-    seed: int = 0,
-    pull_budget: int | None = None,
-    cost_budget: float | None = None,
-    prices: Mapping[str, float] | None = None,
-) -> SessionSetup:
-    """The setup of a session on a benchmark that was read already."""
-    arms = _arms(arms)
-    _check_choices(policy, arms, delta, batch, seed, pull_budget, cost_budget)
-    own_prices = _prices(prices or {}, arms, cost_budget)
-    asked = _items(source, items)
+def setup_of(source: BenchmarkSource, name: str, choices: SessionChoices) -> SessionSetup:
+    """The setup of a session on a benchmark that was read already. Raises UsageError, CapevalError as `prepare`."""
+    choices = _checked(choices)
+    arms, policy = choices.arms, POLICIES[choices.policy]
+    prices = _prices(choices.prices, arms, choices.cost_budget)
+    asked = _items(source, choices.items)
     settings = source.identification
-    has_use = POLICIES[policy].needs_predictor or POLICIES[policy].kind == "race"
+    has_use = policy.needs_predictor or policy.kind == "race"
     learned = _learn(source, arms, [item.item_id for item in asked]) if has_use else _Learned(None)
     predictor = learned.predictor
-    if POLICIES[policy].needs_predictor and predictor is None:
+    if policy.needs_predictor and predictor is None:
         without = ", ".join(name for name, known in POLICIES.items() if not known.needs_predictor)
         raise CapevalError(
-            f"policy {policy!r} predicts answers from other models, and {learned.reason}; "
+            f"policy {policy.name!r} predicts answers from other models, and {learned.reason}; "
             f"policies that need no predictor: {without}"
         )
     config = SessionConfig(
         session=name,
         benchmark_id=source.benchmark_id,
-        policy=policy,
+        policy=policy.name,
         arms=tuple(arms),
         n_items=len(asked),
         items_version=content_version(items_content(asked)),
-        batch=batch or settings.batch or default_batch(len(asked)),
-        delta=delta,
-        seed=seed,
+        batch=choices.batch or settings.batch or default_batch(len(asked)),
+        delta=choices.delta,
+        seed=choices.seed,
         exploration=settings.exploration,
         pseudo_pairs=settings.pseudo_pairs,
         score_low=source.score_low,
         score_high=source.score_high,
         higher_is_better=source.higher_is_better,
-        pull_budget=pull_budget,
-        cost_budget=cost_budget,
-        prices=own_prices,
+        pull_budget=choices.pull_budget,
+        cost_budget=choices.cost_budget,
+        prices=prices,
         predictor_version=None if predictor is None else content_version(predictor_content(predictor)),
         n_training_models=learned.n_training_models,
         rank=None if predictor is None else int(predictor.prior_mean.size),
@@ -162,32 +121,27 @@ def _arms(given: Iterable[str]) -> list[str]:
     return sorted(arms)
 
 
-def _check_choices(
-    policy: str,
-    arms: Sequence[str],
-    delta: float,
-    batch: int | None,
-    seed: int,
-    pull_budget: int | None,
-    cost_budget: float | None,
-) -> None:
+def _checked(choices: SessionChoices) -> SessionChoices:
+    """The choices with their arms in order. Raises UsageError."""
+    arms, policy, pull_budget = _arms(choices.arms), choices.policy, choices.pull_budget
     live = ", ".join(name for name in POLICIES if name not in NOT_LIVE)
     if policy in NOT_LIVE:
         raise UsageError(f"policy {policy!r} does not run live: {NOT_LIVE[policy]}; there are: {live}")
     if policy not in POLICIES:
         raise UsageError(f"no policy {policy!r}; there are: {live}")
-    if not 0 < delta < 0.5:
-        raise UsageError(f"delta is {delta:g}; expected a probability between 0 and 0.5")
-    for what, value, least in (("batch", batch, 1), ("pull budget", pull_budget, 1), ("seed", seed, 0)):
+    if not 0 < choices.delta < 0.5:
+        raise UsageError(f"delta is {choices.delta:g}; expected a probability between 0 and 0.5")
+    for what, value, least in (("batch", choices.batch, 1), ("pull budget", pull_budget, 1), ("seed", choices.seed, 0)):
         if value is not None and value < least:
             raise UsageError(f"{what} is {value}; expected at least {least}")
-    if cost_budget is not None and not 0 < cost_budget < math.inf:
-        raise UsageError(f"cost budget is {cost_budget:g}; expected dollars above 0")
+    if choices.cost_budget is not None and not 0 < choices.cost_budget < math.inf:
+        raise UsageError(f"cost budget is {choices.cost_budget:g}; expected dollars above 0")
     if POLICIES[policy].kind == "successive_rejects" and (pull_budget is None or pull_budget < len(arms)):
         raise UsageError(
             f"policy {policy!r} divides a budget that it knows beforehand; give a pull budget of at least one call an "
             f"arm ({len(arms)})"
         )
+    return replace(choices, arms=arms)
 
 
 def _prices(prices: Mapping[str, float], arms: Sequence[str], cost_budget: float | None) -> dict[str, float]:
@@ -284,7 +238,7 @@ def _like_an_arm(scores: FloatArray, arms: FloatArray) -> np.ndarray:
 
 
 def _at_most(free: IntArray, families: IntArray, models: Sequence[str]) -> IntArray:
-    """At most 300 of the free models, by whole families, chosen by a keyed hash."""
+    """At most MAX_TRAINING_MODELS of the free models, by whole families, chosen by a keyed hash."""
     if free.size <= MAX_TRAINING_MODELS:
         return free
     names = [models[place] for place in free]

@@ -15,7 +15,7 @@ from capeval_pipeline.methods.identification import intervals
 from capeval_pipeline.methods.identification.policies import POLICIES
 from capeval_pipeline.methods.identification.records import Predictor, ReplaySettings, make_draws
 from capeval_pipeline.methods.identification.replay import replay_policy
-from capeval_pipeline.sessions import Session
+from capeval_pipeline.sessions import Session, SessionChoices
 from capeval_pipeline.sessions.setup import NOT_LIVE, setup_of
 from tests.sessions.worlds import World
 
@@ -232,7 +232,7 @@ def test_a_call_that_fails_is_handed_out_three_more_times_and_then_counts_as_the
 
 def test_scores_of_another_range_are_rescaled_and_turned_round(world, tmp_path):
     source = replace(world.source, score_low=-10.0, score_high=90.0, higher_is_better=False)
-    session = Session.start(tmp_path, setup_of(source, "s", arms=world.arms, policy="ucb_e", batch=2))
+    session = Session.start(tmp_path, setup_of(source, "s", SessionChoices(world.arms, policy="ucb_e", batch=2)))
     asks = session.ask().asks
     refused = session.tell([{"ask_id": asks[0].ask_id, "score": 90.5}]).rejected[0]
     assert refused.code == "out_of_range" and "-10 to 90" in refused.message
@@ -344,10 +344,10 @@ def test_models_that_answer_as_an_arm_does_teach_nothing(world, tmp_path):
     twin = known[known["model_id"] == "train00"].assign(model_id="arm0")
     source = replace(world.source, item_scores=type(known)(np.vstack([known, twin]), columns=known.columns))
     source.item_scores["quality"] = source.item_scores["quality"].astype(float)
-    setup = setup_of(source, "s", arms=world.arms)
+    setup = setup_of(source, "s", SessionChoices(world.arms))
     assert (world.setup().config.n_training_models, setup.config.n_training_models) == (24, 23)
     named = replace(world.source, look_alikes=(("arm1", "train03"),))
-    assert setup_of(named, "s", arms=world.arms).config.n_training_models == 23
+    assert setup_of(named, "s", SessionChoices(world.arms)).config.n_training_models == 23
 
 
 def test_a_subset_of_items_and_items_without_factors_are_asked_all_the_same(world, tmp_path):
@@ -356,7 +356,7 @@ def test_a_subset_of_items_and_items_without_factors_are_asked_all_the_same(worl
     assert {item for _, item in world.play(session)} <= set(world.items[10:40])
     known = world.source.item_scores
     hole = known[~((known["item_id"] == "i000") & (known["model_id"] == "train00"))]
-    setup = setup_of(replace(world.source, item_scores=hole), "t", arms=world.arms)
+    setup = setup_of(replace(world.source, item_scores=hole), "t", SessionChoices(world.arms))
     assert setup.config.n_items == 60
     assert (setup.predictor.item_factors[0] == 0.0).all() and (setup.predictor.item_factors[1:] != 0.0).all()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capeval_pipeline.sessions import AskReply, Session, SessionItem
+from capeval_pipeline.sessions import AskReply, Session, SessionChoices, SessionItem
 from capeval_pipeline.sessions.setup import SessionSetup, setup_of
 from capeval_pipeline.sessions.source import BenchmarkSource
 from capeval_pipeline.stage_settings.identification import IdentificationSettings
@@ -42,7 +42,7 @@ class World:
         )
 
     def setup(self, name: str = "s", **choices) -> SessionSetup:
-        return setup_of(self.source, name, **{"arms": self.arms, **choices})
+        return setup_of(self.source, name, SessionChoices(**{"arms": self.arms, **choices}))
 
     def session(self, data: Path, name: str = "s", **choices) -> Session:
         return Session.start(data, self.setup(name, **choices))
