@@ -22,7 +22,14 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
-from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
+from capeval_pipeline.formats.tabular import (
+    Batch,
+    TableLayout,
+    batches,
+    repeated_columns,
+    table_layout,
+    with_folder_columns,
+)
 
 KEYS = frozenset({"item_id", "model", "score"})
 """What a table of this format is known by; detection names the nearest formats by it."""
@@ -42,7 +49,13 @@ STATUS_WORDS = pa.array(["ok", "error", "unscored", "invalid"])
 def matches(path: Path) -> float:
     """0.5 for a table with item_id and score (a missing model is then a fault of that table), else 0."""
     layout = None if path.is_dir() else table_layout(path)
+    layout = None if layout is None else _with_folders(path, layout)
     return 0.5 if layout is not None and {"item_id", "score"} <= set(_folded(layout)) else 0.0
+
+
+def _with_folders(path: Path, layout: TableLayout) -> TableLayout:
+    """The layout with the columns that folders such as `model=007` are."""
+    return with_folder_columns(path, layout, {*KEYS, *OPTIONAL})
 
 
 def _folded(layout: TableLayout) -> dict[str, str]:
@@ -57,7 +70,7 @@ def read(path: Path, options: ReadOptions) -> Reading:
         raise refusal(path, "unknown_format", "is no table", "CSV, TSV, JSON lines or Parquet")
     if not layout.columns:
         raise refusal(path, "truncated", "is no whole Parquet file", "a whole file", "Copy or export it again.")
-    return read_columns(path, layout, options, format_name="long")
+    return read_columns(path, _with_folders(path, layout), options, format_name="long")
 
 
 def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, format_name: str) -> Reading:

@@ -7,11 +7,14 @@ which it starts. Nothing is shifted, padded or guessed: a row with more or fewer
 import csv
 import io
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +41,13 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARQUET_MAGIC = b"PAR1"
 MAX_COLUMNS = 20_000
 """Columns beyond which something is no table of results: a row of commas would cost minutes to look at."""
+BATCH_CELLS = 2_000_000
+"""Cells after which a batch ends: a cell of one byte in the file may take a hundred while it is read."""
+HELD_BYTES = 32 * 1024**2
+"""Inflated bytes of a compressed Parquet file, which must be looked into from its end, up to which they are held; more
+goes into a temporary file without a name."""
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What other tools call the folder of rows without a value."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +74,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How a table is written, from its first 64 kB: kind (csv, jsonl, parquet) and its columns in order."""
+    """How a table is written, from its first 64 kB: kind (csv, jsonl, parquet) and its columns in order.
+
+    said_by_folders : the last columns, which do not stand in the file, each with the value of all rows.
+    """
 
     kind: str
     columns: tuple[str, ...]
     separator: str = ","
     first_line: int = 1
     sample: tuple[tuple[str, ...], ...] = ()
+    said_by_folders: tuple[tuple[str, str | None], ...] = ()
 
     @property
     def place_format(self) -> str:
@@ -89,12 +103,9 @@ def table_layout(path: Path) -> TableLayout | None:
     """Layout of a table, None if the file is none. Told by content; the suffix only decides between text kinds."""
     head = head_of(path)
     if head.start.startswith(PARQUET_MAGIC):
-        try:
-            with _parquet_source(path, Limits()) as file:
-                names = tuple(pq.ParquetFile(file).schema_arrow.names)
-                return TableLayout("parquet", names) if len(names) <= MAX_COLUMNS else None
-        except (FileRefused, pa.ArrowException, OSError, ValueError, MemoryError):
-            return TableLayout("parquet", ())  # damaged; reading it says how
+        status = path.stat()
+        names = _parquet_columns(path, status.st_size, status.st_mtime_ns)
+        return TableLayout("parquet", names) if len(names) <= MAX_COLUMNS else None
     if not head.is_text:
         return None
     text = head.text
@@ -104,6 +115,30 @@ def table_layout(path: Path) -> TableLayout | None:
     if file_suffix(path) not in (".csv", ".tsv", ".txt", "") or start.startswith(("[", "<")):
         return None
     return _csv_layout(text)
+
+
+@lru_cache(maxsize=64)
+def _parquet_columns(path: Path, _size: int, _mtime_ns: int) -> tuple[str, ...]:
+    """Names of the columns; none of a damaged file, for reading it says how."""
+    try:
+        with _parquet_source(path, Limits()) as file:
+            return tuple(pq.ParquetFile(file).schema_arrow.names)
+    except (FileRefused, pa.ArrowException, OSError, ValueError, MemoryError):
+        return ()
+
+
+def with_folder_columns(path: Path, layout: TableLayout, known: Iterable[str]) -> TableLayout:
+    """The layout with what the folders right above say as `key=value` of columns in `known` that the file has not."""
+    known, own = frozenset(known), {name.strip().lower() for name in layout.columns}
+    said: dict[str, str | None] = {}
+    for folder in path.absolute().parents:
+        key, mark, value = folder.name.partition("=")
+        if not mark:
+            break
+        name = key.strip().lower()
+        if name in known and name not in own:
+            said.setdefault(name, None if value == NO_VALUE else unquote(value))
+    return replace(layout, columns=(*layout.columns, *said), said_by_folders=tuple(said.items()))
 
 
 def _json_lines_layout(text: str, is_whole: bool) -> TableLayout | None:
@@ -166,6 +201,15 @@ def repeated_columns(columns: Iterable[str]) -> list[str]:
 
 def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
     """The columns `wanted` of a table, batch by batch. Raises FileRefused: truncated, too_many_bad_rows, …"""
+    if layout.said_by_folders:
+        said = dict(layout.said_by_folders)
+        inside = replace(layout, columns=layout.columns[: -len(said)], said_by_folders=())
+        for batch in batches(path, inside, [name for name in wanted if name not in said], limits):
+            added = {
+                name: pa.repeat(pa.scalar(said[name], pa.string()), batch.n_rows) for name in wanted if name in said
+            }
+            yield replace(batch, columns=batch.columns | added)
+        return
     if layout.kind == "parquet":
         yield from _parquet_batches(path, wanted, limits)
         return
@@ -187,17 +231,22 @@ def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limi
         yield batch
 
 
-def _parquet_source(path: Path, limits: Limits) -> io.IOBase:
-    """A Parquet file to seek in; a compressed one is inflated into memory, under the limits."""
+def _parquet_source(path: Path, limits: Limits) -> IO[bytes]:
+    """A Parquet file to seek in; a compressed one is inflated, under the limits."""
     with path.open("rb") as stream:
         packed = is_compressed(stream.read(4))
     if not packed:
         return path.open("rb")
-    parts = []
-    with open_inflated(path, limits) as inflated:
-        while block := inflated.read():
-            parts.append(block)
-    return io.BytesIO(b"".join(parts))
+    whole = tempfile.SpooledTemporaryFile(max_size=HELD_BYTES)  # noqa: SIM115 - the caller closes it
+    try:
+        with open_inflated(path, limits) as inflated:
+            while block := inflated.read():
+                whole.write(block)
+        whole.seek(0)
+    except BaseException:
+        whole.close()
+        raise
+    return whole
 
 
 def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Iterator[Batch]:
@@ -212,7 +261,7 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
             ]
             if texts:
                 file = pq.ParquetFile(source, read_dictionary=texts)
-            for records in file.iter_batches(_rows_at_once(file), columns=list(wanted)):
+            for records in file.iter_batches(_rows_at_once(file, len(wanted)), columns=list(wanted)):
                 records.validate(full=True)  # damaged pages give codes beyond their dictionary, and text that is none
                 columns = {name: _as_text_if_bytes(path, name, records.column(name)) for name in wanted}
                 places = pa.array(np.arange(place, place + records.num_rows))
@@ -228,11 +277,15 @@ def _parquet_batches(path: Path, wanted: Sequence[str], limits: Limits) -> Itera
         ) from error
 
 
-def _rows_at_once(file: pq.ParquetFile) -> int:
-    """Rows of a batch that take no more than CHUNK_BYTES, by what the footer says of all columns together."""
+def _rows_at_once(file: pq.ParquetFile, n_wanted: int) -> int:
+    """Rows of a batch that take no more than CHUNK_BYTES, by what the footer says of all columns together.
+
+    Repeated values take next to nothing in the file, so the number of cells is bounded as well.
+    """
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     n_bytes, n_rows = sum(group.total_byte_size for group in groups), sum(group.num_rows for group in groups)
-    return max(1, min(CHUNK_RECORDS, CHUNK_BYTES * max(n_rows, 1) // max(n_bytes, 1)))
+    by_bytes = CHUNK_BYTES * max(n_rows, 1) // max(n_bytes, 1)
+    return max(1, min(CHUNK_RECORDS, by_bytes, BATCH_CELLS // max(n_wanted, 1)))
 
 
 def _as_text_if_bytes(path: Path, name: str, column: pa.Array) -> pa.Array:
@@ -263,7 +316,8 @@ class _Collector:
 
     @property
     def is_full(self) -> bool:
-        return self.n_bytes >= CHUNK_BYTES or len(self.places) + len(self.faults) >= CHUNK_RECORDS
+        n_rows = len(self.places) + len(self.faults)
+        return self.n_bytes >= CHUNK_BYTES or n_rows >= CHUNK_RECORDS or n_rows * len(self.names) >= BATCH_CELLS
 
     def batch(self) -> Batch:
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.names)

@@ -1,15 +1,18 @@
 """`wide`: items down, models across; a cell is a score. Also RouterBench (`<m>`, `<m>|total_cost`).
 
 A record is a cell that is not missing. The table is looked at whole before anything of it is kept, because what makes
-it unusable (two columns that may be one model, a row of averages) shows only then.
+it unusable (two columns that may be one model, a row of averages) shows only then. One of more than a batch is not
+held: it is read once to be looked at, once more for rows that share an item, and once for its cells.
 """
 
 import ast
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +44,10 @@ SUMMARY_NAMES = frozenset({"average", "avg", "mean", "total", "sum", "overall", 
 SUMMARY_ROWS = frozenset({"average", "avg", "mean", "total", "sum", "overall"})
 COST, RESPONSE = "|total_cost", "|model_response"
 MAX_UNWRAPPED = 1_000_000
+MAX_COMPARED = 8_000_000
+"""Cells of items with more than one row that are compared at once."""
+MAX_NAMED = 20
+"""Contradicting items that are kept to be named in the message."""
 _PERCENT = re.compile(r"([+-]?(?:\d+[.,]?\d*|[.,]\d+))\s*%", re.ASCII)
 _ERROR_CELL = re.compile(r"#.*[!?]")
 
@@ -136,8 +143,7 @@ def read(path: Path, options: ReadOptions) -> Reading:
         )
     named = (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values())
     wanted = [name for name in named if name]
-    parts = list(batches(path, layout, wanted, options.limits))
-    return Reading(FileFacts(format="wide"), _Wide(path, layout, roles, options, parts).chunks())
+    return Reading(FileFacts(format="wide"), _Wide(path, layout, roles, options, wanted).chunks())
 
 
 def _refuse_columns(path: Path, layout: TableLayout) -> None:
@@ -168,111 +174,91 @@ def _refuse_columns(path: Path, layout: TableLayout) -> None:
         )
 
 
-class _Wide:
-    """A wide table in memory, column by column."""
+class _Rows:
+    """A batch of a wide table: what its rows are called, and its columns."""
 
-    def __init__(
-        self, path: Path, layout: TableLayout, roles: _Roles, options: ReadOptions, parts: list[Batch]
-    ) -> None:
-        self.path, self.layout, self.roles, self.options = path, layout, roles, options
-        self.faults = [fault for part in parts for fault in part.faults]
-        self.n_rows = sum(part.n_rows for part in parts)
-        self.places = np.concatenate([part.places.to_numpy() for part in parts]) if parts else np.zeros(0, np.int64)
-        self.parts = parts
-        low, high = options.score_range or (0.0, 1.0)
-        self.score_range = (low, high)
-        self.items = self._keys(roles.item)
-        self.prompts = self._prompts()
-        self.hashes = self._content_hashes()
-        self.models = self._models()
+    def __init__(self, batch: Batch, roles: _Roles) -> None:
+        self.batch, self.roles = batch, roles
+        self.n_rows = batch.n_rows
+        self.places = batch.places.to_numpy()
 
-    def _column(self, name: str) -> pa.Array:
-        return pa.concat_arrays([cells.plain(part.columns[name]) for part in self.parts])
+    def column(self, name: str) -> pa.Array:
+        return cells.plain(self.batch.columns[name])
 
-    def _keys(self, name: str | None) -> list[str | None]:
-        return [None] * self.n_rows if name is None else cells.as_text(self._column(name)).to_pylist()
+    def keys(self, name: str | None) -> list[str | None]:
+        return [None] * self.n_rows if name is None else cells.as_text(self.column(name)).to_pylist()
 
-    def _prompts(self) -> list[str | None]:
+    @cached_property
+    def items(self) -> list[str | None]:
+        return self.keys(self.roles.item)
+
+    @cached_property
+    def prompts(self) -> list[str | None]:
         if self.roles.prompt is None:
             return [None] * self.n_rows
-        return cells.mapped(cells.as_text(self._column(self.roles.prompt)), unwrapped, pa.string()).to_pylist()
+        return cells.mapped(cells.as_text(self.column(self.roles.prompt)), unwrapped, pa.string()).to_pylist()
 
-    def _content_hashes(self) -> list[str | None]:
+    @cached_property
+    def hashes(self) -> list[str | None]:
         return [None if text is None else text_hash(text) for text in self.prompts]
 
-    def _models(self) -> dict[str, cells.Scores]:
-        """Scores of the columns that are models: at least half of the cells that say something are scores."""
-        has_comma = self.layout.separator != "," and self.layout.kind == "csv"
+    def named_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the rows that name an item, and a hash of what they call it: of item and content."""
+        is_named = [
+            item is not None or content is not None for item, content in zip(self.items, self.hashes, strict=True)
+        ]
+        called = map(hash, zip(self.items, self.hashes, strict=True))
+        return np.flatnonzero(is_named), np.fromiter(called, np.int64, self.n_rows)[is_named]
 
-        def rule(text: str) -> tuple[int, float]:
-            return score_of_cell(text, has_decimal_comma=has_comma)
-
-        models = {}
-        for name in self.roles.candidates:
-            scores = cells.as_scores(self._column(name), self.score_range, rule)
-            n_said = int((scores.codes != cells.UNSCORED).sum())
-            n_numbers = int(((scores.codes == cells.OK) | (scores.codes == cells.OUT_OF_RANGE)).sum())
-            if n_numbers and n_numbers * 2 >= n_said:
-                models[name] = scores
-        return models
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Records in the order broken rows, then span of rows by span, in each the models one after the other."""
-        self._refuse_rows(list(zip(self.items, self.hashes, strict=True)))
-        notes = self._file_notes()
-        n_faults = n_read = len(self.faults)
-        for number, fault in enumerate(self.faults):
-            where = self.layout.place_format.format(fault.place)
-            notes.append((number, "rejected", where, fault.reason, fault.message))
-        start = n_faults
-        codes = np.stack([scores.codes for scores in self.models.values()] or [np.zeros(self.n_rows, np.int8)])
-        values = np.stack([scores.values for scores in self.models.values()] or [np.zeros(self.n_rows)])
-        costs = self._costs()
-        categories = self._keys(self.roles.category)
-        rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(self.models)))
-        for first in range(0, max(self.n_rows, 1), rows_per_chunk):
-            span = slice(first, min(first + rows_per_chunk, self.n_rows))
-            generations, refused = self._cells(span, start, codes[:, span], values[:, span], costs)
-            n_cells = int((codes[:, span] != cells.UNSCORED).sum()) if self.models else 0
-            start += n_cells
-            items = {
-                "item": self.items[span],
-                "content_hash": self.hashes[span],
-                "prompt": self.prompts[span] if self.options.keep_text else [None] * len(self.items[span]),
-                "category": categories[span],
-            }
-            yield chunk_of(
-                n_read=n_read + n_cells,
-                place_format=self.layout.place_format,
-                items=rows_of(ITEM_ROWS, items),
-                generations=generations,
-                rejections=rejection_rows([*notes, *refused]),
-            )
-            notes, n_read = [], 0
-
-    def _costs(self) -> np.ndarray | None:
+    def costs(self, models: Sequence[str]) -> np.ndarray | None:
         """Costs by model and row, NaN where unknown; None for a table without costs."""
         if not self.roles.costs:
             return None
-        costs = np.full((len(self.models), self.n_rows), np.nan)
-        for number, name in enumerate(self.models):
+        costs = np.full((len(models), self.n_rows), np.nan)
+        for number, name in enumerate(models):
             if name in self.roles.costs:
-                costs[number] = cells.as_numbers(self._column(self.roles.costs[name])).to_numpy(zero_copy_only=False)
+                costs[number] = cells.as_numbers(self.column(self.roles.costs[name])).to_numpy(zero_copy_only=False)
         return costs
 
-    def _file_notes(self) -> list[Note]:
-        if not self.roles.skipped:
-            return []
-        found = f"columns that sum up: {one_line(', '.join(self.roles.skipped), 120)}"
-        text = message(self.path.name, "file", found, "one column a model", "They are left out.")
-        return [(None, "warning", f"column {self.roles.skipped[0]}", "summary_column", text)]
 
-    def _refuse_rows(self, keys: list[tuple[str | None, str | None]]) -> None:
-        """Rows that make the whole table doubtful: summaries, and one item with two different rows."""
-        summaries = [
-            (place, item) for place, item in zip(self.places, self.items, strict=True)
-            if item is not None and item.strip().lower() in SUMMARY_ROWS
-        ]  # fmt: skip
+class _Wide:
+    """A wide table, batch by batch; only one that is a single batch is held."""
+
+    def __init__(
+        self, path: Path, layout: TableLayout, roles: _Roles, options: ReadOptions, wanted: Sequence[str]
+    ) -> None:
+        self.path, self.layout, self.roles, self.options, self.wanted = path, layout, roles, options, wanted
+        low, high = options.score_range or (0.0, 1.0)
+        self.score_range = (low, high)
+        self.models: list[str] = []
+        stream = batches(path, layout, wanted, options.limits)
+        start = list(islice(stream, 2))
+        is_one = len(start) < 2 or start[1].n_rows + len(start[1].faults) == 0
+        self._held = start[:1] if is_one else None
+        self.repeated = self._look_at(start[:1] if is_one else chain(start, stream))
+
+    def _batches(self) -> Iterator[Batch]:
+        yield from (
+            self._held if self._held is not None else batches(self.path, self.layout, self.wanted, self.options.limits)
+        )
+
+    def _look_at(self, whole: Iterable[Batch]) -> np.ndarray:
+        """Find the columns that are models: at least half of the cells that say something are scores. Gives back the
+        hashes of what more than one row is called, sorted. Raises FileRefused: summary_row."""
+        n_said, n_numbers = dict.fromkeys(self.roles.candidates, 0), dict.fromkeys(self.roles.candidates, 0)
+        summaries: list[tuple[int, str]] = []
+        called = [np.zeros(0, np.int64)]
+        for batch in whole:
+            rows = _Rows(batch, self.roles)
+            for name in self.roles.candidates:
+                codes = self._scores(rows, name).codes
+                n_said[name] += int((codes != cells.UNSCORED).sum())
+                n_numbers[name] += int(((codes == cells.OK) | (codes == cells.OUT_OF_RANGE)).sum())
+            summaries += [
+                (place, item) for place, item in zip(rows.places.tolist(), rows.items, strict=True)
+                if item is not None and item.strip().lower() in SUMMARY_ROWS
+            ]  # fmt: skip
+            called.append(rows.named_rows()[1])
         if summaries:
             place, item = summaries[0]
             raise refusal(
@@ -283,34 +269,105 @@ class _Wide:
                 "Delete the row.",
                 where=self.layout.place_format.format(place),
             )
-        rows: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
-        for index, key in enumerate(keys):
-            rows[key].append(index)
-        contradicting = [
-            key[0] or self.prompts[indices[0]] for key, indices in rows.items()
-            if len(indices) > 1 and key != (None, None) and self._contradict(indices)
-        ]  # fmt: skip
+        self.models = [name for name, number in n_numbers.items() if number and number * 2 >= n_said[name]]
+        hashes = np.concatenate(called)
+        hashes.sort()
+        return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+
+    def _scores(self, rows: _Rows, name: str) -> cells.Scores:
+        has_comma = self.layout.separator != "," and self.layout.kind == "csv"
+
+        def rule(text: str) -> tuple[int, float]:
+            return score_of_cell(text, has_decimal_comma=has_comma)
+
+        return cells.as_scores(rows.column(name), self.score_range, rule)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Records batch by batch: broken rows, then span of rows by span, in each the models one after the other."""
+        self._refuse_contradictions()
+        notes = self._file_notes()
+        start = 0
+        rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(self.models)))
+        for batch in self._batches():
+            rows = _Rows(batch, self.roles)
+            n_read = len(batch.faults)
+            for number, fault in enumerate(batch.faults, start):
+                where = self.layout.place_format.format(fault.place)
+                notes.append((number, "rejected", where, fault.reason, fault.message))
+            start += n_read
+            scores = [self._scores(rows, name) for name in self.models]
+            codes = np.stack([each.codes for each in scores] or [np.zeros(rows.n_rows, np.int8)])
+            values = np.stack([each.values for each in scores] or [np.zeros(rows.n_rows)])
+            costs = rows.costs(self.models)
+            categories = rows.keys(self.roles.category)
+            for first in range(0, max(rows.n_rows, 1), rows_per_chunk):
+                span = slice(first, min(first + rows_per_chunk, rows.n_rows))
+                generations, refused = self._cells(rows, span, start, codes[:, span], values[:, span], costs)
+                n_cells = int((codes[:, span] != cells.UNSCORED).sum()) if self.models else 0
+                start += n_cells
+                items = {
+                    "item": rows.items[span],
+                    "content_hash": rows.hashes[span],
+                    "prompt": rows.prompts[span] if self.options.keep_text else [None] * len(rows.items[span]),
+                    "category": categories[span],
+                }
+                yield chunk_of(
+                    n_read=n_read + n_cells,
+                    place_format=self.layout.place_format,
+                    items=rows_of(ITEM_ROWS, items),
+                    generations=generations,
+                    rejections=rejection_rows([*notes, *refused]),
+                )
+                notes, n_read = [], 0
+
+    def _file_notes(self) -> list[Note]:
+        if not self.roles.skipped:
+            return []
+        found = f"columns that sum up: {one_line(', '.join(self.roles.skipped), 120)}"
+        text = message(self.path.name, "file", found, "one column a model", "They are left out.")
+        return [(None, "warning", f"column {self.roles.skipped[0]}", "summary_column", text)]
+
+    def _refuse_contradictions(self) -> None:
+        """Refuse a table with one item in two different rows."""
+        contradicting: dict[str, int] = {}
+        step = max(1, MAX_COMPARED // max(1, len(self.models)))
+        for first in range(0, len(self.repeated) if self.models else 0, step):
+            self._contradictions(self.repeated[first : first + step], contradicting)
         if contradicting:
-            listed = one_line(", ".join(map(str, contradicting)), 120)
+            names = sorted(contradicting, key=contradicting.__getitem__)
+            listed = one_line(", ".join(names), 120)
             raise refusal(
                 self.path,
                 "duplicate_item",
                 f"items with two different rows: {listed}",
                 "one row an item",
                 "Keep one of them.",
-                where=f"key {contradicting[0]}"[:60],
+                where=f"key {names[0]}"[:60],
             )
 
-    def _contradict(self, indices: list[int]) -> bool:
-        for scores in self.models.values():
-            codes, values = scores.codes[indices], scores.values[indices]
-            said = values[codes == cells.OK]
-            if len(said) > 1 and (said != said[0]).any():
-                return True
-        return False
+    def _contradictions(self, repeated: np.ndarray, found: dict[str, int]) -> None:
+        """Add to `found` the names of items, of those whose hashes are given, with scores that differ, and their rows.
+
+        Some names are enough: the first MAX_NAMED.
+        """
+        known = np.full((len(repeated), len(self.models)), np.nan)
+        for batch in self._batches():
+            rows = _Rows(batch, self.roles)
+            indices, hashes = rows.named_rows()
+            at = np.minimum(np.searchsorted(repeated, hashes), len(repeated) - 1)
+            is_one = repeated[at] == hashes
+            indices, at = indices[is_one], at[is_one]
+            if not len(indices):
+                continue
+            values = np.stack([self._scores(rows, name).values[indices] for name in self.models], axis=1)
+            for index, position, given in zip(indices.tolist(), at.tolist(), values, strict=True):
+                before = known[position]
+                if ((before != given) & ~np.isnan(before) & ~np.isnan(given)).any() and len(found) < MAX_NAMED:
+                    found.setdefault(rows.items[index] or rows.prompts[index] or "", int(rows.places[index]))
+                known[position] = np.where(np.isnan(before), given, before)
 
     def _cells(
-        self, span: slice, start: int, codes: np.ndarray, values: np.ndarray, costs: np.ndarray | None
+        self, rows: _Rows, span: slice, start: int, codes: np.ndarray, values: np.ndarray, costs: np.ndarray | None
     ) -> tuple[pa.Table | None, list[Note]]:
         """Rows of all cells of a span that say something, records counted from `start`, and the refused ones.
 
@@ -319,19 +376,17 @@ class _Wide:
         if not self.models:
             return None, []
         model, row = np.nonzero(codes != cells.UNSCORED)
-        n_said, rows = len(row), pa.array(row)
-        items = pa.array(self.items[span], pa.string()).take(rows)
-        hashes = pa.array(self.hashes[span], pa.string()).take(rows)
+        n_said, taken = len(row), pa.array(row)
+        items = pa.array(rows.items[span], pa.string()).take(taken)
+        hashes = pa.array(rows.hashes[span], pa.string()).take(taken)
         has_key = pc.or_(items.is_valid(), hashes.is_valid())
         is_ok = codes[model, row] == cells.OK
         columns = {
             "record": np.arange(start, start + n_said),
-            "place": self.places[span][row],
+            "place": rows.places[span][row],
             "item": items,
             "content_hash": hashes,
-            "model": pa.DictionaryArray.from_arrays(
-                pa.array(model, pa.int32()), pa.array(list(self.models), pa.string())
-            ),
+            "model": pa.DictionaryArray.from_arrays(pa.array(model, pa.int32()), pa.array(self.models, pa.string())),
             "generation_id": np.zeros(n_said, np.int64),
             "status": pa.array(["invalid", "ok"]).take(pa.array(is_ok.astype(np.int8))),
             "score": pa.array(values[model, row], mask=~is_ok),
@@ -340,11 +395,12 @@ class _Wide:
             paid = costs[:, span][model, row]
             columns["cost_reported_usd"] = pa.array(paid, mask=np.isnan(paid))
         bad = np.flatnonzero(~is_ok | ~has_key.to_numpy(zero_copy_only=False))
-        notes = self._refused_cells(span, start, bad, model, row, codes, has_key)
+        notes = self._refused_cells(rows, span, start, bad, model, row, codes, has_key)
         return rows_of(GENERATION_ROWS, columns, n_said).filter(has_key), notes
 
     def _refused_cells(
         self,
+        rows: _Rows,
         span: slice,
         start: int,
         bad: np.ndarray,
@@ -355,7 +411,7 @@ class _Wide:
     ) -> list[Note]:
         """A rejection for each of the cells numbered `bad`, which lie at (model, row) of the span."""
         notes: list[Note] = []
-        names, places = list(self.models), self.places[span]
+        names, places = self.models, rows.places[span]
         low, high = self.score_range
         given: tuple[str, pa.Array] | None = None
         for number in bad.tolist():
@@ -365,7 +421,7 @@ class _Wide:
                 reason, found, expected, advice = "key_missing", "the row names no item", "a name", ""
             else:
                 if given is None or given[0] != name:  # cells come model by model
-                    given = (name, self._column(name))
+                    given = (name, rows.column(name))
                 value = given[1][span.start + index].as_py()
                 reason, found = cells.REASON[int(codes[model[number], index])], f"score is {shown(value)}"
                 expected = f"a number from {low:g} to {high:g}"

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -166,15 +167,16 @@ def reading_key(unit: Unit, request: Request, file_id: str) -> str:
 
 
 def _names_in_path(unit: Unit, request: Request) -> list[str | None]:
-    """Names of file and folder where they may name the model: the same bytes elsewhere are then another model's."""
+    """Names of file and folders where they may name the model: the same bytes elsewhere are then another model's."""
     if unit.refused is not None:  # a pipe must not be opened
         return []
+    said = list(takewhile(lambda name: "=" in name, (folder.name for folder in unit.path.absolute().parents)))
     readers = [reader for reader in READERS.values() if getattr(reader, "NAMES_MODEL_BY_PATH", False)]
     try:
         is_named = any(reader.matches(unit.path) > 0 for reader in readers)
     except Exception:  # whatever it trips over is told when the file is read
         return []
-    return [unit.path.name, _model_folder(unit, request)] if is_named else []
+    return [*said, unit.path.name, _model_folder(unit, request)] if is_named else [*said]
 
 
 def _model_folder(unit: Unit, request: Request) -> str | None:
