@@ -1,5 +1,7 @@
 """A benchmark's part held in memory, so that a stage's bodies run without a workspace."""
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -19,7 +21,8 @@ from capeval_pipeline.storage.tables import TABLES
 from tests.reference_sampling import sample_benchmark, sample_pairs, split_of
 
 JUDGMENT_COLUMNS = ["item_id", "model_a_id", "model_b_id", "judge_id", "draw", "outcome"]
-CACHE = tempfile.TemporaryDirectory(prefix="capeval-vectors-")
+CACHE = Path(tempfile.mkdtemp(prefix="capeval-vectors-"))
+atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 
 
 @dataclass
@@ -43,7 +46,7 @@ class MemoryPart:
 
     @property
     def cache_dir(self) -> Path:
-        return Path(CACHE.name)
+        return CACHE
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
