@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from capeval_pipeline.formats import READERS, lm_eval, wide
-from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal
+from capeval_pipeline.formats.archive import is_zip, member_names
+from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal, shown
 from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
@@ -19,6 +20,7 @@ ITEM_COLUMNS = wide.ID_NAMES | set(wide.PROMPT_NAMES)
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 TEXT_SUFFIXES = (*(suffix for suffix in TABLE_SUFFIXES if suffix != ".parquet"), ".json")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
+ARCHIVES = (".zip", ".eval", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".xz", ".7z")
 N_NEAREST = 3
 
 
@@ -87,12 +89,26 @@ def unknown_format(path: Path) -> FileRefused:
         return refusal(
             path, "unknown_format", "is a database", "text or Parquet", "Export the table as CSV or Parquet."
         )
+    if is_zip(head.start):
+        return _unknown_archive(path)
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
     found = one_line(f"holds {seen}", 80)
     advice = f"Nearest: {', '.join(nearest)}; or mapping.yml: {skeleton(path)}"
     text = message(path.name, "file", found, "a known format", advice)
     return FileRefused("unknown_format", "file", text)
+
+
+def _unknown_archive(path: Path) -> FileRefused:
+    """Refusal of a zip archive of no format; archives in it are not opened."""
+    names = member_names(path)
+    nested = next((name for name in names if name.lower().endswith(ARCHIVES)), None)
+    if nested is not None:
+        found = f"holds an archive ({shown(nested)})"
+        expected = "results; an archive in an archive is not opened"
+        return refusal(path, "archive_limit", found, expected, "Unpack it and give the folder.")
+    found = f"holds a zip archive of {len(names)} files" + (f", the first {shown(names[0])}" if names else "")
+    return refusal(path, "unknown_format", found, "an Inspect log (.eval)", "Unpack it and give the folder.")
 
 
 def _damaged_text(path: Path, head: Head) -> FileRefused | None:
@@ -128,8 +144,6 @@ def nearest_formats(keys: set[str]) -> list[str]:
 def _seen(path: Path) -> tuple[str, set[str]]:
     """What is in a file, in words, and the keys or columns in it."""
     head = head_of(path)
-    if head.start.startswith(b"PK\x03\x04"):
-        return "a zip archive", set()
     layout = table_layout(path)
     if layout is not None and layout.columns:
         word = "keys" if layout.kind == "jsonl" else "columns"

@@ -13,6 +13,7 @@ from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Place, discover, is_skipped
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import write
+from tests.formats.zips import write_zip
 from tests.ingestion.workspaces import MemoryWorkspace
 
 GOOD = "item_id,model,score\nq1,elm,1\nq2,elm,0\n"
@@ -167,3 +168,16 @@ def test_rows_that_name_their_benchmark_go_to_it(tmp_path):
     assert counts == {"a@1": (1, 1, 0), "b": (1, 1, 0), "mix": (2, 0, 2)}
     again = workspace.ingest([path])
     assert (again.reports[0].status, again.reports[0].n_duplicate) == ("unchanged", 4)
+
+
+def test_an_archive_in_an_archive_is_not_opened(tmp_path):
+    inner = write_zip(tmp_path / "inner.zip", [("scores.csv", GOOD.encode())]).read_bytes()
+    folder = tmp_path / "inbox" / "packed"
+    folder.mkdir(parents=True)
+    write_zip(folder / "outer.eval", [("notes.txt", b"x"), ("logs/inner.eval", inner)])
+    write_zip(folder / "results.zip", [("scores.csv", GOOD.encode())])
+    batch = MemoryWorkspace(tmp_path).ingest([folder])
+    assert reasons(batch.reports) == {"outer.eval": "archive_limit", "results.zip": "unknown_format"}
+    messages = [report.rejections[0].message for report in batch.reports]
+    assert "'logs/inner.eval'" in messages[0]
+    assert all("Unpack it and give the folder." in message for message in messages)
