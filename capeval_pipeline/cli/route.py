@@ -1,6 +1,7 @@
 """`capeval route`: which model to send one prompt to, by the published clusters of a benchmark."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from capeval_pipeline.arrays.published_clusters import LabelledClusters
     from capeval_pipeline.methods.ecc.live_routing import Route
+
+LEAST_SHARE, MOST_CLUSTERS = 0.1, 3
+"""Clusters that the sentence names: those that say something of the prompt, and no more than one can take in."""
 
 
 def route(
@@ -145,7 +149,7 @@ def _vector_of(
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
-        known, new = EMBEDDERS[name].place([prompts.get(name_, "") for name_ in labelled.items], [text])
+        known, new = EMBEDDERS[name].place([prompts.get(item_id, "") for item_id in labelled.items], [text])
     if known.shape != labelled.vectors.shape or not np.allclose(known, labelled.vectors, atol=1e-6):
         raise CapevalError(
             f"{found.benchmark_id}: its items' vectors cannot be made again as they were published (another release "
@@ -210,7 +214,7 @@ def _told(
     """The answer as plain values; unknown is None."""
 
     def known(value: float) -> float | None:
-        return None if value != value else float(value)
+        return None if math.isnan(value) else value
 
     first, second = chosen.most_informative_pair
     heaviest = sorted(range(len(chosen.responsibilities)), key=lambda k: -chosen.responsibilities[k])
@@ -221,7 +225,7 @@ def _told(
         "best_cosine": chosen.best_cosine,
         "least_cosine": labelled.clusters.least_cosine,
         "cost_budget_usd": cost_budget,
-        "model_id_without_budget": labelled.models[_best_known(chosen)],
+        "model_id_without_budget": labelled.models[chosen.best_known],
         "clusters": [
             {"cluster_id": k, "label": labels.get(k), "responsibility": float(chosen.responsibilities[k])}
             for k in heaviest
@@ -239,12 +243,6 @@ def _told(
         ],
         "most_informative_pair": [labelled.models[first], labelled.models[second]],
     }
-
-
-def _best_known(chosen: "Route") -> int:
-    """The strongest model that is known on such items, whatever it costs."""
-    known = [model for model in range(len(chosen.strengths)) if chosen.is_known[model]]
-    return max(known, key=lambda model: (round(float(chosen.strengths[model]), 9), -model))
 
 
 def _print(told: dict[str, Any], sentences: dict[str, str], top: int) -> None:
@@ -270,8 +268,8 @@ def _print(told: dict[str, Any], sentences: dict[str, str], top: int) -> None:
         shares = [
             f"{percent(entry['responsibility'])} {entry['label'] or 'cluster ' + str(entry['cluster_id'])}"
             for entry in told["clusters"]
-            if entry["responsibility"] >= 0.1
-        ][:3]
+            if entry["responsibility"] >= LEAST_SHARE
+        ][:MOST_CLUSTERS]
         typer.echo(f"Placed by its text: {'; '.join(shares) or 'a mix of all clusters'}.")
     shown = told["models"][:top] if top else told["models"]
     print_table(

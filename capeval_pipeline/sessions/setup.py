@@ -14,6 +14,7 @@ from capeval_pipeline.methods.identification.allocation import AllocationSetting
 from capeval_pipeline.methods.identification.families import (
     MAX_TRAINING_MODELS,
     MIN_AGREEMENT,
+    MIN_ITEMS_FOR_PREDICTOR,
     MIN_TRAINING_MODELS,
     near_duplicate_families,
     split_by_family,
@@ -27,7 +28,6 @@ from capeval_pipeline.sessions.records import SessionChoices, SessionConfig, Ses
 from capeval_pipeline.sessions.source import BenchmarkSource, read_benchmark
 from capeval_pipeline.settings import load_settings
 
-MIN_ITEMS_FOR_PREDICTOR = 10
 MIN_SHARED_ITEMS = 10
 """Items that an arm and a training model must share before their agreement says anything."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from capeval_pipeline.errors import ConvergenceError
 from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
 from capeval_pipeline.methods.ecc.calibration import fit_offset
-from capeval_pipeline.methods.ecc.fit import EccFit, fit_ecc, fit_global
+from capeval_pipeline.methods.ecc.fit import EccFit, fit_ecc, fit_global, n_quick_restarts_for
 from capeval_pipeline.methods.ecc.inference import log_sigmoid, losses_of, place_texts
 from capeval_pipeline.methods.ecc.study import CALIBRATION_FOLD, EccProblem
 from capeval_pipeline.methods.ecc.votes import Votes
@@ -19,7 +19,6 @@ METHODS = ("global", "authors_like", "hierarchical", "carry_over_control")
 PULL_BUDGETS = (25, 50, 100, 200)
 VOTES_OF_OLD_MODELS = 3
 FEWEST_PAIRS = 30
-N_RESTARTS = 3
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _cluster_old_models(job: ColdStartJob, old_votes: Votes) -> tuple[EccFit, Fl
         temperature=job.temperature,
         ridge=job.ridge,
         prior=global_strengths if job.is_shrunk else 0.0,
-        n_restarts=1 if job.n_clusters == 1 or job.n_clusters > 12 else N_RESTARTS,
+        n_restarts=n_quick_restarts_for(job.n_clusters),
         seed=job.seed,
     )
     placed = place_texts(fit, problem.vectors)

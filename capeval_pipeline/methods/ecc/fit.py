@@ -20,6 +20,8 @@ MEAN_DIVERGENCE = 1e-3
 CENTRE_SHIFT = 1e-4
 RELATIVE_FALL = 1e-4
 N_FLAT_PASSES = 6
+FEW_CLUSTERS = 12
+"""Up to so many clusters more starts are tried: with few clusters one start is fragile, and a start is cheap."""
 EMPTY_WEIGHT = 1e-8
 """A cluster with less responsibility than this over all items is empty: it keeps its old centre."""
 
@@ -76,7 +78,12 @@ def n_restarts_for(n_clusters: int) -> int:
     """Starts that find the planted clusters reliably: one start is fragile for few clusters."""
     if n_clusters == 1:
         return 1
-    return 20 if n_clusters <= 12 else 4
+    return 20 if n_clusters <= FEW_CLUSTERS else 4
+
+
+def n_quick_restarts_for(n_clusters: int) -> int:
+    """Starts of a fit that is one of hundreds, as in a grid or with each model held out; fewer, to save time."""
+    return 3 if 1 < n_clusters <= FEW_CLUSTERS else 1
 
 
 def draw_starts(n_items: int, n_clusters: int, n_restarts: int, seed: int) -> list[FloatArray]:

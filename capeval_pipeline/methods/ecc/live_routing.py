@@ -51,6 +51,7 @@ class Route:
     is_known : (n_models,) compared on items of this kind; is_affordable : (n_models,) within the cost budget
     order : models from best to worst among those known and affordable, then the others by strength
     chosen : the first of them, -1 where no model is known and affordable
+    best_known : the strongest of those known, whatever it costs, -1 where none is
     most_informative_pair : the two models whose comparison on the item would tell most about its clusters
     """
 
@@ -64,6 +65,7 @@ class Route:
     is_affordable: BoolArray
     order: npt.NDArray[np.int64]
     chosen: int
+    best_known: int
     most_informative_pair: tuple[int, int]
 
 
@@ -118,7 +120,7 @@ def route_item(
     strengths = (shares @ profiles)[0]
     is_affordable = np.ones(len(costs), dtype=bool) if cost_budget is None else costs <= cost_budget
     is_eligible = is_known & is_affordable
-    order = np.lexsort((np.arange(len(strengths)), -np.round(strengths, 9), ~is_eligible))
+    order = _strongest_first(strengths, is_eligible)
     gain = expected_information_gain(placed, clusters.strengths)[0]
     first, second = (index[int(np.argmax(np.round(gain, 12)))] for index in np.triu_indices(len(strengths), 1))
     return Route(
@@ -132,8 +134,14 @@ def route_item(
         is_affordable=is_affordable,
         order=order,
         chosen=int(order[0]) if is_eligible.any() else -1,
+        best_known=int(_strongest_first(strengths, is_known)[0]) if is_known.any() else -1,
         most_informative_pair=(int(first), int(second)),
     )
+
+
+def _strongest_first(strengths: FloatArray, comes_first: BoolArray) -> npt.NDArray[np.int64]:
+    """Models by strength, those that come first before the others; last bits, which hang on BLAS, decide nothing."""
+    return np.lexsort((np.arange(len(strengths)), -np.round(strengths, 9), ~comes_first)).astype(np.int64)
 
 
 def _expected_costs(placed: FloatArray, clusters: PublishedClusters) -> FloatArray:

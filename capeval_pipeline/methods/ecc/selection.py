@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
-from capeval_pipeline.methods.ecc.fit import draw_starts, fit_ecc, fit_global
+from capeval_pipeline.methods.ecc.fit import draw_starts, fit_ecc, fit_global, n_quick_restarts_for
 from capeval_pipeline.methods.ecc.inference import losses_of, mixture_probabilities, place_texts
 from capeval_pipeline.methods.ecc.votes import Votes
 
@@ -155,8 +155,7 @@ def _hold_out(votes: Votes, embeddings: npt.NDArray[np.floating], is_heldout: np
 def _heldout_losses(job: _Job) -> dict[float, FloatArray]:
     """Mean loss of each held-out item's votes, (n_heldout,), by ridge."""
     fold, heldout = job.fold, job.fold.heldout
-    n_starts = 1 if job.n_clusters == 1 or job.n_clusters > 12 else 3
-    starts = draw_starts(fold.votes.n_items, job.n_clusters, n_starts, job.seed)
+    starts = draw_starts(fold.votes.n_items, job.n_clusters, n_quick_restarts_for(job.n_clusters), job.seed)
     found = {}
     for ridge in job.ridges:
         fit = fit_ecc(

@@ -17,6 +17,7 @@ MIN_AGREEMENT = 0.995
 TRAINING_SHARE = 0.4
 MAX_TRAINING_MODELS = 300
 MIN_TRAINING_MODELS = 20
+MIN_ITEMS_FOR_PREDICTOR = 10
 _BLOCK_ROWS = 1024
 # With few distinct scores agreement is a sum of matrix products, with many it is counted pair by pair.
 _MAX_LEVELS_FOR_PRODUCTS = 12

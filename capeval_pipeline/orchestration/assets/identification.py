@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from capeval_pipeline.methods.identification.study import Predictor, StudyWorld
 
 FULL_RUNS = 104
-MIN_ITEMS_FOR_PREDICTOR = 10
 SOURCE = "simulations.identification_summary"
 
 
@@ -111,7 +110,7 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
     import numpy as np
 
     from capeval_pipeline.arrays.score_block import look_alike_pairs, split_block
-    from capeval_pipeline.methods.identification.families import MIN_TRAINING_MODELS, Split
+    from capeval_pipeline.methods.identification.families import MIN_ITEMS_FOR_PREDICTOR, MIN_TRAINING_MODELS, Split
     from capeval_pipeline.methods.identification.study import fit_predictor
     from capeval_pipeline.reporting.numbers import counted
 
