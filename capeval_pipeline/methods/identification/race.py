@@ -1,12 +1,13 @@
 """The certified race: survivors answer the same next items, and an arm goes when it is proved not to be the best.
 
-The claim tested for each arm b is "b is a best arm". Under it, whatever arm a is held against it,
-    d = R_a - R_b,  R = S - lam p,   has over the unseen items U a mean of at most   d0 = (C_b - C_a) / m,
+S are scores, p predictions, O the n - m items that all survivors answered, U the m unseen ones, mu an arm's mean. The
+claim tested for each arm b is "b is a best arm". Under it, whatever arm a is held against it,
+    d = R_a - R_b,  R = S - lam p,   has over U a mean of at most   d0 = (C_b - C_a) / m,
 C = sum_O S + lam sum_U p, because n mu_a = C_a + sum_U R_a, and so for b. With d >= lo, any stake eta in [0, 1) and any
 leader a fixed before the draw, the product of 1 + eta (d - d0) / (d0 - lo) is a test supermartingale of the claim:
 it reaches 1 / delta with probability at most delta (Ville), at any count. A wrong certificate needs the drop of a best
-arm, hence delta need not be shared among rivals. [ours] What differs from testing each pair (leader, rival) by itself
-at (K - 1) / delta, and what it saves, paired by seed at delta = .05 (GSM8K, ARC, ifeval, low rank), in `benchmarks`:
+arm, hence delta need not be shared among rivals. The test is this project's own. What differs from testing each pair
+(leader, rival) by itself at (K - 1) / delta for K arms (`benchmarks/identification.py races` measures the last point):
 
 * one wealth an arm that follows whoever leads, so the threshold is 1 / delta: another leader costs nothing;
 * stakes that grow with n / m as the null mean recedes: eta = gap (n / m) (d0 - lo) / variance, averaged over gaps;
@@ -35,10 +36,13 @@ from capeval_pipeline.methods.identification.records import (
 )
 from capeval_pipeline.methods.item_factors import update_row
 
-# Gaps between the means of leader and rival that the stakes are made for; their wealths are averaged.
+# Gaps between the means of leader and rival that the stakes are made for; each about twice the one before.
+# Their wealths are averaged, which takes at most a factor of four from whichever suits; any choice is valid.
 RACE_GAPS = (0.03, 0.07, 0.15, 0.3)
+# A stake of 1 loses all at the lowest difference; this keeps a tenth.
 LARGEST_STAKE = 0.9
-# The variance of a difference is shrunk to 1/4 by this many draws.
+# The variance of a difference is shrunk to 1/4 by this many draws, so that the first few equal answers do not raise the
+# stakes to their limit.
 SPREAD_PRIOR_DRAWS, SPREAD_PRIOR = 10.0, 0.25
 TOLERANCE = 1e-9
 
