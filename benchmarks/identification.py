@@ -146,6 +146,7 @@ def asked(figures: Figures) -> Iterator[tuple[str, str, float, bool]]:
 
 
 def figures(names: list[str], n_seeds: int) -> None:
+    """Print every policy's figures on each world, and those of the design's list beside what it asks."""
     for name in names:
         world, started = load_world(name), time.process_time()
         runs = run_study(world, list(POLICIES), n_seeds)
@@ -187,6 +188,7 @@ def races(names: list[str], n_seeds: int, delta: float = 0.05) -> None:
 
 
 def coverage(names: list[str], n_seeds: int) -> None:
+    """Print in how many replays all intervals held at all counts, with the Wilson limits of the share."""
     for name in names:
         world = load_world(name)
         for policy, runs in run_study(world, ["uniform", "pulse", "pulse_shared_order"], n_seeds).items():
@@ -201,6 +203,7 @@ def coverage(names: list[str], n_seeds: int) -> None:
 
 
 def bias(names: list[str], n_seeds: int) -> None:
+    """Print how far the mean error of estimates after single steps lies from 0, in standard errors over the seeds."""
     for name in names:
         policies = [policy.name for policy in POLICIES.values() if policy.has_single_steps]
         for policy, runs in run_study(load_world(name), policies, n_seeds).items():
@@ -212,6 +215,7 @@ def bias(names: list[str], n_seeds: int) -> None:
 
 
 def random_world(n_arms: int, n_items: int, rank: int, n_training: int, n_calls: int) -> StudyWorld:
+    """A planted low-rank world whose predictor is fitted on models of its own."""
     rng = np.random.default_rng(0)
     scores = make_low_rank_world(n_items=n_items, n_models=n_arms + n_training, rank=rank, rng=rng).scores.T
     predictor, _ = fit_predictor(scores[n_arms:], np.arange(n_training), rng=rng, rank=rank)
@@ -220,6 +224,7 @@ def random_world(n_arms: int, n_items: int, rank: int, n_training: int, n_calls:
 
 
 def seconds_of(what, *args, **kwargs) -> float:  # type: ignore[no-untyped-def]
+    """CPU seconds of one call, all threads of this process together."""
     started = time.process_time()
     what(*args, **kwargs)
     return time.process_time() - started
@@ -240,6 +245,7 @@ def logistic_pass(world: StudyWorld) -> float:
 
 
 def speed() -> None:
+    """Print CPU seconds of single replays and of whole studies beside their limits."""
     for n_arms, n_items, rank, n_calls, limit in ((450, 12_032, 8, 540_000, 10), (200, 1_000, 5, 100_000, 1)):
         world = random_world(n_arms, n_items, rank, 60, n_calls)
         one_pass = logistic_pass(world)
@@ -261,7 +267,8 @@ def speed() -> None:
     world = load_world("lowrank")
     with open_executor("threads", 2) as pool:
         took = seconds_of(run_study, world, list(POLICIES), 104, pool)
-        print(f"104 seeds x 9 policies on pulse_lowrank_gap02: {took:.0f} CPU s on two threads (limit 2 x 240)")
+        study = f"104 seeds x {len(POLICIES)} policies on pulse_lowrank_gap02"
+        print(f"{study}: {took:.0f} CPU s on two threads (limit 2 x 240)")
         world = random_world(200, 1_000, 5, 100, 200_000)
         world = replace(world, settings=replace(world.settings, pull_budgets=default_pull_budgets(200, 1_000, 25)))
         took = seconds_of(run_study, world, PLAIN_POLICIES, plain_n_runs(200, 1_000), pool)

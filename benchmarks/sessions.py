@@ -47,11 +47,13 @@ def make(data: Path, n_arms: int, n_items: int, policy: str, rank: int):
 
 
 def cpu(of: int = resource.RUSAGE_SELF) -> float:
+    """CPU seconds used so far, by this process or by its children."""
     used = resource.getrusage(of)
     return used.ru_utime + used.ru_stime
 
 
 def through_the_api(session, scores: np.ndarray, n_told: int, batch_told: int) -> None:
+    """Ask and tell until n_told answers are in, and print what one ask, tell and status took."""
     arms = {arm: place for place, arm in enumerate(session.config.arms)}
     asks, tells, made = [], [], 0
     while made < n_told:

@@ -5,7 +5,7 @@
 
 `call_model` and `score_of` are what you would replace: the request to your provider, and how an answer is graded. The
 loop in `worker` stays as it is. Stop the script whenever you like, kill it even: start it again and it goes on from
-where it was, without paying for an answer twice.
+where it was. No answer that was told is paid for twice; calls that were under way are made again, one a worker at most.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import stub_model_server
 
-from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.errors import UsageError
 from capeval_pipeline.sessions import Ask, Session
 
 N_WORKERS = 8
@@ -72,9 +72,10 @@ def worker(session: Session, url: str) -> int:
 
 
 def open_or_create(arguments: argparse.Namespace) -> Session:
+    """The session of that name, made if there is none."""
     try:
         return Session.open(arguments.data, arguments.session)
-    except CapevalError:
+    except UsageError:  # there is none of that name yet
         return Session.create(
             arguments.data,
             arguments.session,
@@ -104,7 +105,7 @@ def main() -> None:
     # Calls that were under way when an earlier run was stopped: made first, under the same ids.
     left_over = session.ask(reissue=True).asks
     with ThreadPoolExecutor(N_WORKERS) as pool:
-        session.tell(pool.map(lambda ask: outcome_of(url, ask), left_over))
+        list(pool.map(lambda ask: session.tell(outcome_of(url, ask)), left_over))
         told = list(pool.map(lambda _: worker(session, url), range(N_WORKERS)))
     if server is not None:
         print(f"{server.n_calls} HTTP calls by {N_WORKERS} workers, who told {', '.join(map(str, told))} answers")
