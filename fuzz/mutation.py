@@ -12,25 +12,8 @@ VALUES: tuple[Any, ...] = (
     {}, {"a": {"b": [1]}}, "1e999", "N/A", "2026-01-01", "a@b", "../x", "@", "tie", "model_a",
 )  # fmt: skip
 CELLS = (
-    "",
-    "x",
-    "elm",
-    "0",
-    "1",
-    "-1",
-    "1.0",
-    "0,5",
-    "50%",
-    "nan",
-    "1e999",
-    '"',
-    '"a',
-    "yes",
-    "tie",
-    "\r",
-    "\x00",
-    "=1",
-)
+    "", "x", "elm", "0", "1", "-1", "1.0", "0,5", "50%", "nan", "1e999", '"', '"a', "yes", "tie", "\r", "\x00", "=1",
+)  # fmt: skip
 
 
 def mutated(data: bytes, seed: int) -> bytes:
@@ -47,11 +30,7 @@ def _document(text: str, rng: random.Random) -> str | None:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return _json_text(_changed(document, rng))
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value)
+    return json.dumps(_changed(document, rng))
 
 
 def _line(text: str, rng: random.Random) -> str:
