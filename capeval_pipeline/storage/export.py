@@ -33,6 +33,7 @@ def export_benchmark(connection: duckdb.DuckDBPyConnection, benchmark_id: str, f
     The folder appears whole or not at all. Raises CapevalError where it exists with something in it, or where it
     cannot be written.
     """
+    folder = folder.absolute()  # "." has no name to put another one beside
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapevalError(f"{folder}: not empty; expected a new folder, so that nothing there is mixed or lost")
     aside = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")

@@ -1,5 +1,7 @@
 """A benchmark's tables as Parquet: its rows and no other's, whole or not at all."""
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
@@ -46,3 +48,11 @@ def test_a_table_that_cannot_be_read_leaves_nothing_behind(connection, tmp_path)
     with pytest.raises(CapevalError, match="torn"):
         export_benchmark(connection, "a", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_one_stands_in_is_a_folder_too(connection, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    found = export_benchmark(connection, "a", Path("."))
+    assert [entry.path for entry in found] == [tmp_path / "here" / "marts" / "toy.parquet"]
+    assert found[0].path.is_file()
