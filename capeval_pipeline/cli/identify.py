@@ -79,9 +79,11 @@ def new(
         kept = {name: value for name, value in config.as_json().items() if not name.endswith("_version")}
         typer.echo(json.dumps(kept))
         return
-    learned = config.no_predictor or (
+    learned = (
         f"predictions from {counted(config.n_training_models, 'other model')}" if config.rank else "no predictions"
     )
+    if config.no_predictor:
+        learned = f"no predictions: {config.no_predictor}"
     typer.echo(
         f"session {session}: {counted(len(config.arms), 'model')} x {counted(config.n_items, 'item')} of "
         f"{config.benchmark_id}, policy {config.policy}; {learned}"
@@ -165,7 +167,7 @@ def status(context: typer.Context, session: SessionName, as_json: AsJson = False
     if found.n_pending or found.n_waiting:
         typer.echo(
             f"{counted(found.n_pending, 'call')} pending; {counted(found.n_waiting, 'answer')} told that will count "
-            "once those drawn before are told"
+            "once the answers they wait for are told"
         )
 
 

@@ -26,7 +26,7 @@ def sql(
     With --as-of the lake's tables of that time stand under today's SQL models; meta tables are empty then. A date
     means its end, times are UTC.
 
-    Example: `capeval sql "select model_id, mean_score, tie_group from marts.leaderboard order by rank"`
+    Example: `capeval sql "select model_id, tie_group from marts.leaderboard where benchmark_id = 'support_desk'"`
     """
     call = invocation(context)
     import duckdb
