@@ -1,11 +1,9 @@
 """`capeval ingest`: read result files, say what was kept and what not and why, and commit them."""
 
 import json
-import os
 import re
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from capeval_pipeline.ingestion.batch import Batch
-    from capeval_pipeline.ingestion.reading import LedgerRow
     from capeval_pipeline.ingestion.report import Remark, UnitReport
     from capeval_pipeline.storage.stored_rows import StoredRows
 
+Progress = Callable[[str], None]
 FAULTS_OF_A_FILE, FAULTS = 3, 20
 """Lines about rows at fault: of one file, and of one call."""
 READING_NAMES = ("files", "items", "models", "generations", "judgments", "metric_values", "rejections")
@@ -83,12 +81,14 @@ def ingest(
         mapping=mapping,
         limits=Limits(**settings.limits.model_dump()),
     )
-    with progress(not as_json) as say, _staging_folder(call, is_dry=dry_run) as folder:
+    if not forget:
+        batches.check_request(paths, request)  # wrong use makes no workspace
+    with progress(not as_json) as say, _staging_folder(call, say, is_dry=dry_run) as folder:
         say("reading files")
         if forget:
-            batch = batches.forget(paths, place, _ledger(call))
+            batch = batches.forget(paths, place, batches.ledger_in(call.workspace.lake))
         else:
-            batch = batches.read_batch(paths, request, place, _ledger(call), folder)
+            batch = batches.read_batch(paths, request, place, batches.ledger_in(call.workspace.lake), folder)
         raw = _resolved(call, batch, folder) if dry_run else _committed(call, batch, folder, say)
         batch.complete(raw)
     _print(batch, as_json=as_json)
@@ -103,19 +103,14 @@ def ingest(
 
 
 @contextmanager
-def _staging_folder(call: Invocation, *, is_dry: bool) -> Iterator[Path]:
+def _staging_folder(call: Invocation, say: Progress, *, is_dry: bool) -> Iterator[Path]:
     """A folder for temporary readings, gone afterwards; of a dry run not in the workspace, which may not even exist."""
     if is_dry:
         with tempfile.TemporaryDirectory(prefix="capeval-dry-run-") as name:
             yield Path(name)
         return
-    from capeval_pipeline.ingestion.batch import clear
-
-    folder = call.settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
-    try:
+    with call.workspace.staging_folder(say) as folder:
         yield folder
-    finally:
-        clear(folder)
 
 
 def _check_name(option: str, given: str | None) -> None:
@@ -123,15 +118,6 @@ def _check_name(option: str, given: str | None) -> None:
     if given is not None and (not name or not name.isprintable() or len(name) > 200):
         cut = given if len(given) <= 60 else given[:59] + "…"
         raise UsageError(f"{option} {cut!r}: expected printable text of 1 to 200 characters")
-
-
-def _ledger(call: Invocation) -> "list[LedgerRow]":
-    from capeval_pipeline.ingestion.batch import ledger_of
-
-    lake = call.workspace.lake
-    if not lake.has_table("readings.files") or not lake.has_table("raw.files"):
-        return []
-    return ledger_of(lake.read("readings.files"), lake.read("raw.files"))
 
 
 def _resolved(call: Invocation, batch: "Batch", folder: Path) -> "dict[str, dict[str, pa.Table | StoredRows]]":

@@ -5,7 +5,6 @@ with a manifest, so that reading and committing may happen in different processe
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,12 +16,13 @@ import pyarrow.parquet as pq
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import READERS
-from capeval_pipeline.ingestion.discovery import Place, discover
+from capeval_pipeline.ingestion.discovery import Place, check_paths, discover
 from capeval_pipeline.ingestion.parts import PART_TABLES, reading_schema
 from capeval_pipeline.ingestion.reading import LedgerRow, Request, Staged, read_unit
 from capeval_pipeline.ingestion.report import UnitReport, told_of_files
 from capeval_pipeline.ingestion.resolution import Readings, by_file
 from capeval_pipeline.storage.connections import ComputeLimits, scratch_connection, text_literal
+from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.stored_rows import StoredRows, as_table, copied, stored
 
 MANIFEST = "manifest.json"
@@ -162,6 +162,20 @@ def ledger_of(files: pa.Table, committed: pa.Table | None = None) -> list[Ledger
     ]
 
 
+def ledger_in(lake: Lake) -> list[LedgerRow]:
+    """Files that are in a lake and count."""
+    if not lake.has_table("readings.files") or not lake.has_table("raw.files"):
+        return []
+    return ledger_of(lake.read("readings.files"), lake.read("raw.files"))
+
+
+def check_request(paths: Sequence[Path], request: Request) -> None:
+    """Raise UsageError: no such path, no such format."""
+    if request.format is not None and request.format not in READERS:
+        raise UsageError(f"no format {request.format!r}; expected one of {', '.join(READERS)}")
+    check_paths(paths)
+
+
 def read_batch(
     paths: Sequence[Path], request: Request, place: Place, ledger: Iterable[LedgerRow], folder: Path
 ) -> Batch:
@@ -169,8 +183,7 @@ def read_batch(
 
     Raises UsageError: no such path, no such format.
     """
-    if request.format is not None and request.format not in READERS:
-        raise UsageError(f"no format {request.format!r}; expected one of {', '.join(READERS)}")
+    check_request(paths, request)
     known = list(ledger)
     found = discover(paths, place, request.mapping)
     batch = Batch(reports=[UnitReport(path, status="companion") for path in found.companions])
@@ -213,11 +226,6 @@ def forget(paths: Sequence[Path], place: Place, ledger: Iterable[LedgerRow]) -> 
             batch.reports.append(report)
     batch.reports.sort(key=lambda report: report.path)
     return batch
-
-
-def clear(folder: Path) -> None:
-    """Remove the temporary readings."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def json_list(reports: Iterable[UnitReport]) -> list[dict[str, Any]]:

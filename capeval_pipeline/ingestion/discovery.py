@@ -127,16 +127,22 @@ def is_skipped(name: str) -> bool:
     return SKIPPED_NAMES.fullmatch(name) is not None
 
 
+def check_paths(paths: Sequence[Path]) -> None:
+    """Raise UsageError for a path that does not exist."""
+    for path in paths:
+        if not os.path.lexists(path):
+            name = one_line(str(path), 200)
+            raise UsageError(f"{name}: no such file or folder; expected result files or folders of them")
+
+
 def discover(paths: Sequence[Path], place: Place, mapping_file: Path | None = None) -> Found:
     """Units of the paths given, each file once; `mapping_file` is the one of --mapping.
 
     Raises UsageError for a path that does not exist.
     """
+    check_paths(paths)
     search = _Search(place, mapping_file)
     for path in paths:
-        if not os.path.lexists(path):
-            name = one_line(str(path), 200)
-            raise UsageError(f"{name}: no such file or folder; expected result files or folders of them")
         search.add(path)
     # a companion may have been met before the file that uses it
     search.found.units = [unit for unit in search.found.units if unit.path.absolute() not in search.companions]
@@ -182,25 +188,37 @@ class _Search:
 
     def _folder(self, folder: Path, root: Path, limit: Path, given_name: str) -> Iterator[Unit | None]:
         """Units of a folder and of the folders in it; a real folder is entered once, however many links lead there."""
-        status = folder.stat()
-        if (status.st_dev, status.st_ino) in self.seen_folders:
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in self.seen_folders:
+                return
+            self.seen_folders.add((status.st_dev, status.st_ino))
+            paths = [folder / name for name in sorted(os.listdir(folder)) if not is_skipped(name)]
+            paths = [path for path in paths if not self.place.is_own(path)]
+            members = canonical.members(folder) if self._is_canonical(folder, paths) else helm.members(folder)
+        except OSError as error:
+            yield self._refused(folder, root, given_name, not_opened(folder, error))
             return
-        self.seen_folders.add((status.st_dev, status.st_ino))
-        paths = [folder / name for name in sorted(os.listdir(folder)) if not is_skipped(name)]
-        paths = [path for path in paths if not self.place.is_own(path)]
-        members = canonical.members(folder) if self._is_canonical(folder, paths) else helm.members(folder)
-        is_unit = bool(members)
-        if is_unit:
+        if members:
             yield self._whole_folder(folder, members, root, limit)
         for path in paths:
-            if path.is_symlink() and not _leads_inside(path, limit):
-                if path not in members:  # its own folder is refused for it
-                    yield self._refused(path, root, given_name, link_refused(path))
-            elif path.is_dir():
-                inside = self.place.inbox / path.name if folder.absolute() == self.place.inbox.absolute() else root
-                yield from self._folder(path, inside, limit, given_name)
-            elif not is_unit:
-                yield self._file(path, root, given_name, is_named=False)
+            try:
+                yield from self._inside(folder, path, members, root, limit, given_name)
+            except OSError as error:  # of a folder whose names may be read and nothing else
+                yield self._refused(path, root, given_name, not_opened(path, error))
+
+    def _inside(
+        self, folder: Path, path: Path, members: tuple[Path, ...], root: Path, limit: Path, given_name: str
+    ) -> Iterator[Unit | None]:
+        """Units at or below one path of a folder; `members` are those the folder's own unit is made of."""
+        if path.is_symlink() and not _leads_inside(path, limit):
+            if path not in members:  # its own folder is refused for it
+                yield self._refused(path, root, given_name, link_refused(path))
+        elif path.is_dir():
+            inside = self.place.inbox / path.name if folder.absolute() == self.place.inbox.absolute() else root
+            yield from self._folder(path, inside, limit, given_name)
+        elif not members:
+            yield self._file(path, root, given_name, is_named=False)
 
     def _is_canonical(self, folder: Path, paths: list[Path]) -> bool:
         """A canonical folder; one with results only must hold no other data, or that would be dropped in silence."""
@@ -314,6 +332,11 @@ def link_refused(path: Path) -> FileRefused:
     return refusal(path, "link_refused", found, "a link that stays inside")
 
 
+def not_opened(path: Path, error: OSError) -> FileRefused:
+    """Refusal of a file or folder that the system does not let us open."""
+    return refusal(path, "not_a_file", f"cannot be opened ({error.strerror})", "a readable file or folder")
+
+
 def _leads_inside(path: Path, root: Path) -> bool:
     try:
         path.resolve(strict=True).relative_to(root.resolve())
@@ -349,7 +372,7 @@ def gate(path: Path) -> FileRefused | None:
     try:
         status = path.stat()
     except OSError as error:
-        return refusal(path, "not_a_file", f"cannot be opened ({error.strerror})", "a regular file")
+        return not_opened(path, error)
     if not stat.S_ISREG(status.st_mode):
         return refusal(path, "not_a_file", "is a pipe, device or socket", "a regular file")
     if status.st_size == 0:
@@ -358,7 +381,7 @@ def gate(path: Path) -> FileRefused | None:
         with path.open("rb") as stream:
             start = stream.read(2)
     except OSError as error:
-        return refusal(path, "not_a_file", f"cannot be opened ({error.strerror})", "a readable file")
+        return not_opened(path, error)
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(PICKLES) or PICKLE_START.fullmatch(start):
         return pickle_refused(path)

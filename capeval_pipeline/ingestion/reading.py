@@ -4,6 +4,7 @@ Rows go to temporary Parquet as they come, one folder a benchmark, so that a big
 that breaks half way leaves nothing. Other files are not looked at here.
 """
 
+import errno
 import hashlib
 import json
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.formats import READERS, cells, mapping
 from capeval_pipeline.formats.common import (
     FileRefused,
@@ -103,16 +105,18 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
         report.format = detect(unit.path, request.format or by_mapping)
         parts = _read(unit, request, report, folder)
         if _state(unit) != before:
-            found, expected = "changed while it was read", "a file at rest"
-            raise refusal(unit.path, "changed_while_reading", found, expected, "Try again.")
-    except FileRefused as fault:
-        shutil.rmtree(folder, ignore_errors=True)
-        return _refused(unit, request, report, fault, ledger, folder)
+            raise _changed(unit)
     except AssertionError:  # counts that do not add up are a fault of ours, not of the file
         raise
     except Exception as error:  # a file must not end the batch, whatever is in it
+        if _is_full(error):
+            told = f"no space left for temporary readings in {folder.parent}; nothing of these files is in. Make room"
+            raise CapevalError(told) from error
+        fault = error if isinstance(error, FileRefused) else _not_followed(unit, report.format, error)
+        if unit.refused is None and (not before or _state(unit) != before):  # half of it is no fault of its content
+            fault = _changed(unit)
         shutil.rmtree(folder, ignore_errors=True)
-        return _refused(unit, request, report, _not_followed(unit, report.format, error), ledger, folder)
+        return _refused(unit, request, report, fault, ledger, folder)
     replaced = tuple(
         row for row in ledger
         if row.path == unit.shown_path and (row.file_id != report.file_id or row.benchmark_id not in parts)
@@ -120,11 +124,27 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
     return Staged(report, {name: part.folder for name, part in parts.items()}, replaced)
 
 
-def _state(unit: Unit) -> tuple[tuple[int, int], ...]:
+def _state(unit: Unit) -> tuple[tuple[int, int, int], ...]:
+    """What changes when a unit's files do, also for another file of the same size and date; nothing if one is gone."""
     try:
-        return tuple((status.st_size, status.st_mtime_ns) for status in (path.stat() for path in unit.members))
+        found = [path.stat() for path in unit.members]
     except OSError:
         return ()
+    return tuple((status.st_ino, status.st_size, status.st_mtime_ns) for status in found)
+
+
+def _changed(unit: Unit) -> FileRefused:
+    found = "changed while it was read" if _state(unit) else "went away while it was read"
+    return refusal(unit.path, "changed_while_reading", found, "a file at rest", "Try again.")
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether an error, or what led to it, is a disk without space, which is no fault of the file being read."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error):
+            return True
+        error = error.__cause__
+    return False
 
 
 def unit_id(unit: Unit, limits: Limits) -> str:
@@ -159,11 +179,19 @@ def _not_followed(unit: Unit, format_name: str | None, error: BaseException) -> 
 def reading_key(unit: Unit, request: Request, file_id: str) -> str:
     """Hash of everything a reading depends on: content, companions, what was asked for, the benchmark it goes to."""
     beside = {*unit.companions, *mapping.companions(unit.path, named_mapping(unit, request))}
-    companions = sorted((path.name, packed_sha256(path)) for path in beside if path.is_file())
+    companions = sorted((path.name, found) for path in beside if (found := _hash_of(path)) is not None)
     asked = [request.benchmark, request.format, request.metric, request.model, request.keep_text]
     goes_to = [unit.inbox_name, None if unit.inbox_name else unit.fallback_name]
     text = json.dumps([READING_VERSION, file_id, companions, asked, goes_to, *_names_in_path(unit, request)])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _hash_of(companion: Path) -> str | None:
+    """Hash of a file beside the unit; None if it is not there, or the system does not let us open it."""
+    try:
+        return packed_sha256(companion) if companion.is_file() else None
+    except OSError:
+        return None
 
 
 def _names_in_path(unit: Unit, request: Request) -> list[str | None]:

@@ -23,7 +23,7 @@ from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.stages import StageAsset
-from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -70,11 +70,16 @@ JobSource = Callable[[str], dg.JobDefinition]
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance under the workspace's data folder, the one `capeval up` shows."""
+    """The Dagster instance under the workspace's data folder, the one `capeval up` shows.
+
+    Opened by one process at a time: two that make the databases of a new workspace at once would spoil them for good.
+    """
     home = workspace.settings.dagster_home
-    prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    with dg.DagsterInstance.from_config(str(home)) as instance:
+    with file_lock(workspace.settings.root / "locks" / "instance.lock"):
+        prepare_home(home)
+        opened = dg.DagsterInstance.from_config(str(home))
+    with opened as instance:
         yield instance
 
 

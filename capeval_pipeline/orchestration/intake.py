@@ -1,17 +1,14 @@
 """From paths to committed raw tables: what `capeval ingest` and the inbox sensor's job both do."""
 
-import os
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
 
 from capeval_pipeline.formats.protocol import Limits
-from capeval_pipeline.ingestion.batch import Batch, clear, ledger_of, read_batch
+from capeval_pipeline.ingestion.batch import Batch, ledger_in, read_batch
 from capeval_pipeline.ingestion.discovery import Place
-from capeval_pipeline.ingestion.reading import LedgerRow, Request
+from capeval_pipeline.ingestion.reading import Request
 from capeval_pipeline.orchestration import driver
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.storage.conformity import empty
@@ -32,22 +29,6 @@ def place_of(workspace: Workspace) -> Place:
 def request_of(workspace: Workspace) -> Request:
     """What is asked for where nobody asks for anything: the workspace's limits."""
     return Request(limits=Limits(**workspace.settings.limits.model_dump()))
-
-
-def ledger(workspace: Workspace) -> list[LedgerRow]:
-    """Files that are in the lake and count."""
-    lake = workspace.lake
-    return ledger_of(lake.read("readings.files")) if lake.has_table("readings.files") else []
-
-
-@contextmanager
-def staging_folder(workspace: Workspace) -> Iterator[Path]:
-    """A folder for temporary readings, gone afterwards."""
-    folder = workspace.settings.temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
-    try:
-        yield folder
-    finally:
-        clear(folder)
 
 
 def commit(
@@ -82,8 +63,8 @@ def take_in(
     progress: driver.Progress = lambda _: None,
 ) -> Batch:
     """Read paths and commit what they hold; the batch given back has the final counts. Raises as read_batch does."""
-    with staging_folder(workspace) as folder:
+    with workspace.staging_folder(progress) as folder:
         progress("reading files")
-        batch = read_batch(paths, request_of(workspace), place_of(workspace), ledger(workspace), folder)
+        batch = read_batch(paths, request_of(workspace), place_of(workspace), ledger_in(workspace.lake), folder)
         batch.complete(commit(workspace, instance, job, batch, folder, progress))
     return batch

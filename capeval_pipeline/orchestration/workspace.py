@@ -2,7 +2,10 @@
 
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,11 +78,35 @@ class Workspace:
         with file_lock(self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}.lock"):
             yield
 
+    @contextmanager
+    def staging_folder(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Path]:
+        """Path of a folder for temporary readings, gone afterwards. One ingest at a time holds it.
+
+        What is read rests on what the ledger says, so nobody may write to the ledger between reading and committing:
+        the second of two would put out rows that it never saw. Folders of ingests that were killed go as well.
+        """
+        temporary = self.settings.temporary
+        with file_lock(self.settings.root / "locks" / "ingest.lock", lambda: progress("waiting for another ingest")):
+            for left in temporary.glob("ingest-*"):
+                shutil.rmtree(left, ignore_errors=True)
+            folder = temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
 
 @contextmanager
-def file_lock(path: Path) -> Iterator[None]:
-    """Exclusive lock on a file, waited for; the system frees it when the process ends, however it ends."""
+def file_lock(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Exclusive lock on a file, waited for; the system frees it when the process ends, however it ends.
+
+    waits : called once if another holds the lock.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.ingestion.benchmark_file import load_benchmark_file
 from capeval_pipeline.ingestion.parts import Part
@@ -274,3 +275,69 @@ def test_a_fault_that_no_reader_foresaw_refuses_the_file_only(tmp_path, workspac
     monkeypatch.setattr(Part, "settle", broken)
     assert fates(workspace.ingest([tmp_path / "runs"])) == {"a.csv": "unknown_format", "good.csv": "read"}
     assert {row["model_id"] for row in workspace.rows("raw.generations")} == {"oak"}
+
+
+def test_a_file_that_goes_or_is_exchanged_while_it_is_read_is_told_as_that(tmp_path, workspace, monkeypatch):
+    for name in ("cut.csv", "gone.csv", "swapped.csv", "zz.csv"):
+        write(tmp_path / "runs" / name, GOOD.replace("elm", name[:-4]))
+    add = Part.add
+
+    def disturbed(part, chunk):
+        path = part.unit.path
+        if path.name == "gone.csv":
+            path.unlink()
+        elif path.name == "swapped.csv":  # another file of the same size and date
+            status = path.stat()
+            other = write(path.with_name(".other"), GOOD.replace("elm", "swoaked"))
+            os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+            os.replace(other, path)
+        elif path.name == "cut.csv":
+            write(path, "item_id,mo")
+            raise ValueError("half a row")
+        add(part, chunk)
+
+    monkeypatch.setattr(Part, "add", disturbed)
+    batch = workspace.ingest([tmp_path / "runs"])
+    changed = dict.fromkeys(["cut.csv", "gone.csv", "swapped.csv"], "changed_while_reading")
+    assert fates(batch) == {**changed, "zz.csv": "read"}
+    assert "went away while it was read" in batch.reports[1].rejections[0].message
+    assert {row["model_id"] for row in workspace.rows("raw.generations")} == {"zz"}
+
+
+def test_folders_that_may_not_be_opened_are_refused_alone(tmp_path, workspace, monkeypatch):
+    for name in ("closed", "names_only", "open"):
+        write(tmp_path / "runs" / name / "a.csv", GOOD.replace("elm", name))
+    listdir, stat = os.listdir, os.stat
+
+    def no_listing(path):
+        if os.path.basename(path) == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listdir(path)
+
+    def no_stat(path, **options):
+        if str(path).endswith("names_only/a.csv"):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "listdir", no_listing)
+    monkeypatch.setattr(os, "stat", no_stat)
+    batch = workspace.ingest([tmp_path / "runs"])
+    told = {report.path.removeprefix(f"{tmp_path}/runs/"): report for report in batch.reports}
+    assert {name: report.status for name, report in told.items()} == {
+        "closed": "refused", "names_only/a.csv": "refused", "open/a.csv": "read",
+    }  # fmt: skip
+    message = told["closed"].rejections[0].message
+    assert message == "closed: file: cannot be opened (Permission denied); expected a readable file or folder."
+    assert told["names_only/a.csv"].rejections[0].reason == "not_a_file"
+
+
+def test_a_full_disk_is_no_fault_of_the_file_and_ends_the_batch(tmp_path, workspace, monkeypatch):
+    write(tmp_path / "runs" / "a.csv", GOOD)
+
+    def full(part):
+        raise RuntimeError("cannot write") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Part, "settle", full)
+    with pytest.raises(CapevalError, match="no space left"):
+        workspace.ingest([tmp_path / "runs"])
+    assert workspace.raw == {}

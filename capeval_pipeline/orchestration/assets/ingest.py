@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from capeval_pipeline.ingestion.doubts import CHECKS, findings
 from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResult, stage_asset
+from capeval_pipeline.storage.lake import benchmark_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,10 +62,16 @@ def ingest(part: Part, settings: Any) -> StageResult:
 
 
 def _scratch_folder(part: Part) -> Path:
-    """A folder of one's own beside the lake, so that its files can become the lake's without a copy."""
+    """A folder of one's own beside the lake, so that its files can become the lake's without a copy.
+
+    Steps hold their benchmark's lock, so folders that others left for it are those of processes that were killed.
+    """
     folder = part.workspace.settings.temporary
     folder.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="resolved-", dir=folder))
+    prefix = f"resolved-{benchmark_key(part.benchmark_id)}."
+    for left in folder.glob(f"{prefix}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
 
 
 def _outcome(part: Part, readings: Mapping[str, StoredRows], scratch: Path) -> StageResult:
