@@ -1,6 +1,6 @@
 """PULSE measured: the figures of its design, races, coverage, bias and speed, on planted worlds and on real benchmarks.
 
-    python benchmarks/identification.py figures|races|coverage|bias|speed [--worlds lowrank,gsm8k] [--seeds 104]
+    python -m benchmarks.identification figures|races|coverage|bias|speed [--worlds lowrank,gsm8k] [--seeds 104]
 
 Real benchmarks are read in place from CAPEVAL_SHARED (default ../shared). Times are CPU seconds of this process, so
 that a busy machine does not count. By hand, never a test.
@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import yaml
 
-from capeval_pipeline.arrays.score_block import encode_score_block, split_block
 from capeval_pipeline.executors import open_executor
 from capeval_pipeline.methods.identification import plain
 from capeval_pipeline.methods.identification.arm_sets import choose_arms
@@ -49,7 +46,7 @@ from capeval_pipeline.methods.identification.summaries import (
 )
 from capeval_pipeline.methods.item_factors import fit_item_factors
 from capeval_pipeline.methods.synthetic.low_rank_world import make_low_rank_world
-from capeval_pipeline.stage_settings.identification import IdentificationSettings
+from tests.cases.pulse_studies import world_of
 
 SHARED = Path(os.environ.get("CAPEVAL_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 # Folder under SHARED, and what differs from its own settings.
@@ -65,31 +62,7 @@ WORLDS: dict[str, tuple[str, dict[str, object]]] = {
 def load_world(name: str) -> StudyWorld:
     """The world of a benchmark folder, as the stage would build it."""
     folder, changes = SHARED / WORLDS[name][0], WORLDS[name][1]
-    own = folder / "benchmark.yml"
-    configured = yaml.safe_load(own.read_text())["identification"] if own.exists() else {}
-    settings = IdentificationSettings(**(configured | changes))
-    results = pd.read_parquet(folder / "results.parquet").rename(columns={"model": "model_id", "score": "quality"})
-    block = encode_score_block(results.astype({"model_id": "str", "item_id": "str", "quality": float}))
-    split = split_block(block, training_models=settings.training_models, arms=settings.arms)
-    predictor, _ = fit_predictor(
-        block.scores[split.training],
-        split.families[split.training],
-        rng=np.random.default_rng([settings.seed, 0]),
-        rank=settings.rank,
-        l2=settings.l2,
-    )
-    scores = block.scores[split.arms]
-    n_arms, n_items = min(scores.shape[0], settings.n_arms), scores.shape[1]
-    batch = settings.batch or default_batch(n_items)
-    budgets = settings.pull_budgets or default_pull_budgets(n_arms, n_items, batch)
-    replay = ReplaySettings(
-        batch=batch,
-        pull_budgets=np.array(budgets),
-        exploration=settings.exploration,
-        pseudo_pairs=settings.pseudo_pairs,
-        delta=settings.delta,
-    )
-    return StudyWorld(scores, replay, n_arms=settings.n_arms, gap_range=settings.gap_range, predictor=predictor)
+    return world_of(folder, **changes)
 
 
 # ---------------------------------------------------------------- figures

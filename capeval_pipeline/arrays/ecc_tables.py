@@ -107,16 +107,23 @@ def gains_frame(gains: Mapping[tuple[str, str, str], Gain]) -> pd.DataFrame:
                 "method": method,
                 "inference": inference,
                 "pair_subset": subset,
-                "n_pairs": gain.n_pairs,
-                "nll": gain.nll,
-                "nll_global": gain.nll_global,
-                "gain_percent": gain.gain_percent,
-                "gain_lower": gain.lower,
-                "gain_upper": gain.upper,
+                **gain_columns(gain),
             }
             for (method, inference, subset), gain in gains.items()
         ]
     )
+
+
+def gain_columns(gain: Gain) -> dict[str, float]:
+    """Columns of a gain, as all tables name them."""
+    return {
+        "n_pairs": gain.n_pairs,
+        "nll": gain.nll,
+        "nll_global": gain.nll_global,
+        "gain_percent": gain.gain_percent,
+        "gain_lower": gain.lower,
+        "gain_upper": gain.upper,
+    }
 
 
 def grid_frame(choice: Choice | None) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
+from capeval_pipeline.arrays.ecc_tables import gain_columns
 from capeval_pipeline.methods.ecc.cold_start import ColdStartRow
 from capeval_pipeline.methods.ecc.evaluation import Gain
 from capeval_pipeline.methods.ecc.probing import Probes
@@ -92,12 +93,7 @@ def domains_frame(
             "n_clusters": n_clusters,
             "inference": inference,
             "pair_subset": subset,
-            "n_pairs": gain.n_pairs,
-            "nll": gain.nll,
-            "nll_global": gain.nll_global,
-            "gain_percent": gain.gain_percent,
-            "gain_lower": gain.lower,
-            "gain_upper": gain.upper,
+            **gain_columns(gain),
         }
         for name, gains in found
         for (method, inference, subset), (n_clusters, gain) in gains.items()

@@ -7,7 +7,7 @@ C = sum_O S + lam sum_U p, because n mu_a = C_a + sum_U R_a, and so for b. With 
 leader a fixed before the draw, the product of 1 + eta (d - d0) / (d0 - lo) is a test supermartingale of the claim:
 it reaches 1 / delta with probability at most delta (Ville), at any count. A wrong certificate needs the drop of a best
 arm, hence delta need not be shared among rivals. The test is this project's own. What differs from testing each pair
-(leader, rival) by itself at (K - 1) / delta for K arms (`benchmarks/identification.py races` measures the last point):
+(leader, rival) by itself at (K - 1) / delta for K arms (`benchmarks.identification races` measures the last point):
 
 * one wealth an arm that follows whoever leads, so the threshold is 1 / delta: another leader costs nothing;
 * stakes that grow with n / m as the null mean recedes: eta = gap (n / m) (d0 - lo) / variance, averaged over gaps;

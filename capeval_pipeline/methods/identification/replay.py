@@ -183,7 +183,7 @@ def _run_index_policy(
     index = np.full(n_arms, math.inf)
     pulls, next_budget, arm = 0, 0, -1
     while pulls < total:
-        arm = next_in_turn(states, arm) if is_round_robin else int(np.argmax(index))
+        arm = _next_in_turn(states, arm) if is_round_robin else int(np.argmax(index))
         open_batch(states, arm, l2, pseudo_pairs, is_pooled, held_out, is_active)
         for _ in range(min(batch, n_items - states.counts[arm], total - pulls)):
             count = states.counts[arm]
@@ -205,7 +205,7 @@ def _run_index_policy(
 
 
 @njit(nogil=True, cache=True)
-def next_in_turn(states: ArmStates, last: int) -> int:
+def _next_in_turn(states: ArmStates, last: int) -> int:
     n_arms, n_items = states.scores.shape
     arm = (last + 1) % n_arms
     while states.counts[arm] == n_items:
@@ -224,6 +224,10 @@ def index_of(
     is_pooled: bool,
     held_out: FloatArray,
 ) -> float:
+    """Estimate plus bonus of an arm with answers, -inf once all its items are read.
+
+    estimate, bonus : ESTIMATE_CODES, BONUS_CODES; is_pooled, held_out : from `pooling_of`
+    """
     n_items = states.scores.shape[1]
     count = states.counts[arm]
     if count == n_items:
@@ -299,7 +303,7 @@ def _replay_race(
                 answers[arm] += 1
                 pulls += 1
                 if next_budget < budgets.shape[0] and pulls == budgets[next_budget]:
-                    recommended[next_budget] = leader_of(sums, answers, states.is_left)
+                    recommended[next_budget] = _leader_of(sums, answers, states.is_left)
                     next_budget += 1
         depth = following
         n_left = play_round(states, following, delta, l2, pseudo_pairs)
@@ -309,7 +313,7 @@ def _replay_race(
 
 
 @njit(nogil=True, cache=True)
-def leader_of(sums: FloatArray, answers: IntArray, is_left: np.ndarray) -> int:
+def _leader_of(sums: FloatArray, answers: IntArray, is_left: np.ndarray) -> int:
     """Survivor with the largest mean among those with answers, the first of equals; -1 while there is none."""
     best, best_mean = -1, -math.inf
     for arm in range(sums.shape[0]):

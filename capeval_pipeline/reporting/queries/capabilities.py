@@ -2,9 +2,7 @@
 
 from capeval_pipeline.reporting.queries.query import Query
 
-CLUSTER_PROFILES = Query(
-    "cluster_profiles",
-    """
+CHOSEN = """
 with chosen as (
 
     select method
@@ -14,7 +12,13 @@ with chosen as (
     limit 1
 
 ),
+"""
+"""The mixture that people are shown: the shrunk one where it was fitted, else the paper's, else comparisons alone."""
 
+CLUSTER_PROFILES = Query(
+    "cluster_profiles",
+    CHOSEN
+    + """
 shown as (
 
     select model_id, rank, strength
@@ -57,17 +61,8 @@ order by profiles.cluster_id, shown.rank, profiles.model_id
 
 CLUSTERS = Query(
     "clusters",
-    """
-with chosen as (
-
-    select method
-    from estimates.ecc_fits
-    where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc', 'comp_only')
-    order by method desc
-    limit 1
-
-),
-
+    CHOSEN
+    + """
 own as (
 
     select *
