@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
 FEWEST_KEPT_ITEMS = 50
 MIXTURES = ("ecc", "ecc_shrunk", "emb_only", "comp_only")
 MOST_HELD_OUT = 30
+FEWEST_MODELS_TO_HOLD_ONE_OUT = 4
 ECC_INPUTS = (
     "intermediate.comparisons",
     "intermediate.item_scores",
@@ -175,6 +176,7 @@ class Published:
 
     @property
     def headline(self) -> str:
+        """The mixture people read: the shrunk one where it was fitted."""
         return "ecc_shrunk" if "ecc_shrunk" in self.mixtures else "ecc"
 
 
@@ -235,7 +237,7 @@ def routing_baselines(
 
 
 def cold_start_jobs(benchmark_id: str, published: Published, settings: CapabilitiesSettings) -> "list[ColdStartJob]":
-    """A job a model, the 30 of lowest key where there are more; settings of `ecc_shrunk`, else the paper's."""
+    """A job a model, MOST_HELD_OUT of lowest key where there are more; settings of `ecc_shrunk`, else the paper's."""
     import hashlib
 
     from capeval_pipeline.methods.ecc.cold_start import ColdStartJob
@@ -243,8 +245,9 @@ def cold_start_jobs(benchmark_id: str, published: Published, settings: Capabilit
     loaded, choice = published.loaded, published.choice
     if np.isnan(loaded.quality).all():
         raise StageSkipped("judgments without scores do not say how a new model would be judged")
-    if len(loaded.models) < 4:
-        raise StageSkipped(f"{len(loaded.models)} models; holding one out takes four")
+    if len(loaded.models) < FEWEST_MODELS_TO_HOLD_ONE_OUT:
+        needed = FEWEST_MODELS_TO_HOLD_ONE_OUT
+        raise StageSkipped(f"{len(loaded.models)} models; holding one out takes {needed}")
     keys = [
         hashlib.md5(f"{settings.seed}\x1f{benchmark_id}\x1f{model}".encode()).hexdigest() for model in loaded.models
     ]

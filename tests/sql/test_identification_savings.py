@@ -1,5 +1,7 @@
 """marts.identification_savings: what identification costs on subsets of the models, by how close their best two are."""
 
+from capeval_pipeline.methods.identification.gap_classes import GAP_CLASSES
+
 
 def of_class(gap_class, policy, smallest_gap, **figures):
     return {
@@ -47,3 +49,15 @@ def test_a_policy_that_the_study_left_out_still_has_its_classes(tables, pick):
     tables.fill("simulations.identification_gap_classes", [of_class(".02–.04", "ucb_e", 0.02)])
     (row,) = tables.run("marts.identification_savings")
     assert (row["n_runs"], row["n_study_runs"], row["residual_variance_ratio"]) == (40, 0, None)
+
+
+def test_replays_of_the_study_are_classed_as_the_subsets_were(tables):
+    names = [name for name, _, _ in GAP_CLASSES]
+    tables.fill(
+        "simulations.identification_gap_classes", [of_class(name, "pulse", low) for name, low, _ in GAP_CLASSES]
+    )
+    # The lowest gap of each class, and one just below the next class.
+    gaps = [gap for _, low, following in GAP_CLASSES for gap in (low, min(1.0, following - 1e-9))]
+    tables.fill("simulations.identification_runs", [run("pulse", seed, gap) for seed, gap in enumerate(gaps)])
+    found = {row["gap_class"]: row["n_study_runs"] for row in tables.run("marts.identification_savings")}
+    assert found == dict.fromkeys(names, 2)

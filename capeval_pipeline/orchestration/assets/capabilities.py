@@ -6,7 +6,7 @@ is judged stands in methods/ecc.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
     from capeval_pipeline.arrays.ecc_problem import LabelledProblem
+    from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
     from capeval_pipeline.methods.ecc.study import EccStudy
     from capeval_pipeline.methods.paired_tests import PairComparisons
     from capeval_pipeline.methods.ranking import Strengths
@@ -63,14 +64,18 @@ def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Models with their means (mean, lower, upper), strengths, pairs and order, whatever they were ranked by."""
+    """Models and what they were ranked by, scores or judgments; arrays in the order of the models.
+
+    means : mean, lower, upper, each (n_models,); n_items_of_model : (n_models,); order : models, the best first
+    agreement : of the judgments with the ranking, NaN of scores
+    """
 
     models: Sequence[str]
-    means: tuple[Any, Any, Any]
-    n_items_of_model: Any
+    means: "tuple[FloatArray, FloatArray, FloatArray]"
+    n_items_of_model: "IntArray"
     strengths: "Strengths"
     pairs: "PairComparisons"
-    order: Any
+    order: "IntArray"
     n_items: int
     is_judged: bool = False
     agreement: float = float("nan")

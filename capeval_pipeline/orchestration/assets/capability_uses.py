@@ -19,6 +19,10 @@ from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, st
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 STAGE = "capabilities"
+N_PROBE_DRAWS = 7
+"""As many as an item has sampled pairs by default; an item with fewer takes its own in turn again."""
+QUOTED_PULL_BUDGET = 100
+"""The sentence on new models speaks of this many comparisons, or of the most there are below."""
 
 
 @stage_asset(
@@ -134,9 +138,6 @@ def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
     )
 
 
-N_PROBE_DRAWS = 7
-
-
 @stage_asset(
     stage=STAGE,
     tables=["estimates.probe_sensitivity"],
@@ -194,7 +195,7 @@ def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
     The figure to quote is the gain on unseen pairs: elsewhere the old models' votes have already decided the item.
     """
     from capeval_pipeline.arrays.ecc_use_tables import cold_start_frame
-    from capeval_pipeline.methods.ecc.cold_start import evaluate_cold_start
+    from capeval_pipeline.methods.ecc.cold_start import PULL_BUDGETS, evaluate_cold_start
     from capeval_pipeline.reporting.verdicts.capabilities import cold_start_sentence
 
     published = load_published(part, settings)
@@ -204,9 +205,9 @@ def cold_start(part: Part, settings: CapabilitiesSettings) -> StageResult:
     models = [published.loaded.models[job.held_out] for job in jobs]
     frame = cold_start_frame(zip(models, found, strict=True))
     if frame.empty:
-        raise StageSkipped("no model has 25 comparisons that do not tie on training items")
+        raise StageSkipped(f"no model has {min(PULL_BUDGETS)} comparisons that do not tie on training items")
     budgets = frame["pull_budget"].unique().tolist()
-    budget = 100 if 100 in budgets else max(budgets)
+    budget = QUOTED_PULL_BUDGET if QUOTED_PULL_BUDGET in budgets else max(budgets)
     at_budget = frame[frame["pull_budget"] == budget]
     gain = at_budget.groupby("method")["gain_percent"].mean().to_dict()
     gain_unseen = at_budget.groupby("method")["gain_percent_unseen"].mean().to_dict()
