@@ -122,6 +122,9 @@ SECTIONS: tuple[Section, ...] = (
         ),
         (views.FRONTIER,),
         (views.BUDGET_CHOICES, views.LATENCY_LIMITS),
+        "Best choice per item: as if each model's chance on each item were known; a ceiling, not a plan. A draw is one "
+        "answer of a model to an item, a cell all draws of one model on one item, a bracket the range that holds the "
+        "truth.",
     ),
     Section(
         "luck",

@@ -100,7 +100,7 @@ def names_of(figure: Any) -> list[str]:
 def test_a_point_verdict_draws_the_debiased_curve_with_its_band():
     figure = frontier_under("point")
     assert "best choice per item, luck removed" in names_of(figure)
-    assert "95 % band" in names_of(figure)
+    assert "95 % band of the best choice" in names_of(figure)
     assert not figure.layout["annotations"]
 
 

@@ -37,6 +37,11 @@ def test_a_point_comes_with_limits_reduction_and_what_naive_would_say():
     )
 
 
+def test_limits_that_reach_the_best_model_take_the_gain_back():
+    sentence = frontier_sentence(verdict="point", reason="", **FIGURES | {"lower": 0.79})
+    assert "that is 50 % fewer errors, though the limits leave open that it is none." in sentence
+
+
 def test_a_refusal_gives_the_bracket_and_the_reason_but_no_figure():
     sentence = frontier_sentence(verdict="bracket_only", reason="50 items, fewer than 100", **FIGURES)
     assert sentence.startswith("Between 85.0 % and 95.0 %")

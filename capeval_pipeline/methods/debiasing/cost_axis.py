@@ -18,11 +18,16 @@ _POINTS_A_START = 100
 
 @dataclass(frozen=True, eq=False)
 class CostAxis:
-    """The draws that have a cost on this axis, and the figures of their cells."""
+    """The draws that have a cost on this axis, and the figures of their cells.
+
+    draw_cost : (n_items, n_models, n_generations), each draw's cost in units of its cell's figure: part of a cell's
+        draws, averaged, is comparable with cell_cost
+    """
 
     draws: DrawTable
     cell_quality: FloatArray
     cell_cost: FloatArray
+    draw_cost: FloatArray
     naive: Frontier
 
 
@@ -35,7 +40,20 @@ def make_axis(draws: DrawTable, cost: FloatArray, statistic: CostStatistic) -> t
     scores = np.where(has_cost[:, :, None], draws.scores, np.nan)[kept]
     table = DrawTable(scores, cost[kept], draws.has_true_generations)
     cell_cost = cell_figure(table.equal_cost, statistic)
-    return kept, CostAxis(table, table.mean_quality, cell_cost, exact_frontier(table.mean_quality, cell_cost))
+    draw_cost = table.equal_cost if statistic == "mean" else _in_units_of(cell_cost, table.equal_cost)
+    naive = exact_frontier(table.mean_quality, cell_cost)
+    return kept, CostAxis(table, table.mean_quality, cell_cost, draw_cost, naive)
+
+
+def _in_units_of(cell_cost: FloatArray, cost_draws: FloatArray) -> FloatArray:
+    """Draws times their model's ratio of mean figure to mean draw.
+
+    A quantile of half of the draws is lower than that of all, a mean lower still: charged as they are they would let
+    cross-fitting have for little what costs more. One ratio a model keeps the halves of a cell independent.
+    """
+    figure, draw = column_means(cell_cost), column_means(cell_figure(cost_draws, "mean"))
+    ratio = np.where(draw > 0, figure / np.where(draw > 0, draw, 1.0), 1.0)
+    return np.asarray(cost_draws * ratio[None, :, None])
 
 
 def cell_figure(cost_draws: FloatArray, statistic: CostStatistic) -> FloatArray:

@@ -41,26 +41,31 @@ class FrontierBracket:
     def band(self, budgets: FloatArray, n_multipliers: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Conjugates of V_cross-fit − h and V_naive + h, all budgets at once: lower, upper, lower_fixed, upper_fixed.
 
-        Conservative: the width says how many draws there were. Limits stay inside the range of the scores.
+        Conservative: the width says how many draws there were. Limits stay inside the range of the scores; NaN at
+        costs too low for any choice, where the upper one would fall out of it.
         """
-        low = float(np.nanmin(self.axis.draws.scores))
+        floor = min(float(np.nanmin(self.axis.draws.scores)), 0.0)
         high = float(np.nanmax(self.axis.draws.scores))
 
         def limit(values: FloatArray, half_width: FloatArray) -> FloatArray:
             conjugate = quality_by_conjugation(values.mean(axis=0) + half_width, self.prices, budgets)
-            return np.clip(conjugate, min(low, 0.0), max(high, 1.0))
+            return np.clip(conjugate, floor, max(high, 1.0))
+
+        def upper_limit(half_width: FloatArray) -> FloatArray:
+            conjugate = quality_by_conjugation(self.support.mean(axis=0) + half_width, self.prices, budgets)
+            return np.where(conjugate < floor, np.nan, limit(self.support, half_width))
 
         def half_width(values: FloatArray, key: int) -> FloatArray:
             rng = np.random.default_rng([self.seed, key])
             return simultaneous_half_width(values, n_multipliers=n_multipliers, rng=rng)
 
-        upper = limit(self.support, half_width(self.support, 52))
+        upper = upper_limit(half_width(self.support, 52))
         unknown = np.full(len(budgets), np.nan)
         if self.crossed is None:
             return unknown, upper, unknown, unknown
         draws = self.axis.draws
-        jackknife = naive_draw_variance(draws.equal_scores, draws.equal_cost, self.prices)
-        upper_fixed = limit(self.support, fixed_items_half_width(jackknife))
+        jackknife = naive_draw_variance(draws.equal_scores, self.axis.draw_cost, self.prices)
+        upper_fixed = upper_limit(fixed_items_half_width(jackknife))
         lower_fixed = limit(self.crossed.value, -fixed_items_half_width(self.crossed.draw_variance))
         # With a handful of items the lower end may come out above the upper one by chance.
         lower = np.minimum(limit(self.crossed.value, -half_width(self.crossed.value, 53)), upper)
@@ -75,7 +80,7 @@ def measure_bracket(problem: OracleProblem, axis: CostAxis, n_prices: int) -> Fr
     if axis.draws.n_generations > 1:
         crossed = halves_support(
             axis.draws.equal_scores,
-            axis.draws.equal_cost,
+            axis.draw_cost,
             prices,
             n_splits=problem.n_splits,
             within_variance=axis.draws.within_cell_variance,

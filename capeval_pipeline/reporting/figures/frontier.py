@@ -12,7 +12,7 @@ from capeval_pipeline.reporting.queries import Row
 
 REFUSALS = {
     "bracket_only": "bracket only: no single figure",
-    "upper_bound_only": "upper bound only: luck and skill cannot be separated",
+    "upper_bound_only": "upper bound only: one draw shows no luck",
 }
 
 
@@ -61,7 +61,7 @@ def _frontier(
         annotations=[_refusal(verdict)] if verdict in REFUSALS else [],
     )
     description = _description(priced, headline, is_point, verdict, told)
-    return Figure(traces, layout, description, _note(priced, models, verdict))
+    return Figure(traces, layout, description, _note(priced, models, verdict, has_router=bool(router)))
 
 
 def _height(lines: dict[tuple[str, str], list[Row]], models: Sequence[Row]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _headline(rows: Sequence[Row], is_point: bool, told: Told) -> list[dict[str,
     costs = [row["cost_usd"] for row in rows]
     lower, upper = [row["lower"] for row in rows], [row["upper"] for row in rows]
     colour = "--series-1"
-    name = "95 % band" if is_point else "between these bounds"
+    name = "95 % band of the best choice" if is_point else "between these bounds"
     traces = []
     if any(not is_unknown(low) and not is_unknown(high) for low, high in zip(lower, upper, strict=True)):
         traces.append(spec.band(costs, lower, upper, colour, name))
@@ -206,6 +206,7 @@ def _first(lines: dict[tuple[str, str], list[Row]], routing: str) -> list[Row]:
 
 def _refusal(verdict: str) -> dict[str, Any]:
     text = {"text": REFUSALS[verdict], "font": {"size": 13, "color": "--series-5"}, "showarrow": False}
+    text |= {"bgcolor": "--paper"}
     return text | {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.02, "xanchor": "center", "yanchor": "bottom"}
 
 
@@ -232,11 +233,17 @@ def _description(priced: Sequence[Row], headline: Sequence[Row], is_point: bool,
     return " ".join(parts)
 
 
-def _note(priced: Sequence[Row], models: Sequence[Row], verdict: str) -> str:
+def _note(priced: Sequence[Row], models: Sequence[Row], verdict: str, *, has_router: bool) -> str:
     note = "The naive maximum counts luck as skill. "
+    if has_router:
+        note += (
+            "The router is drawn on test items only, all else on all items: the sentence above compares like items. "
+        )
     n_free = len(models) - len(priced)
     if n_free > 0:
         note += f"{n_free} models at cost 0 have no place on a log axis. "
     if verdict == "bracket_only":
         note += "The shaded region holds the answer; no curve inside it is claimed."
+    elif verdict == "upper_bound_only":
+        note += "The best choice per item lies below the dashed line; how far below, one draw cannot say."
     return note.strip()

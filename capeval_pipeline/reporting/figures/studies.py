@@ -6,7 +6,7 @@ from typing import Any
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.oracle_estimators import ESTIMATORS
 from capeval_pipeline.reporting.figures.spec import DASHES, SERIES, SYMBOLS, Figure
-from capeval_pipeline.reporting.numbers import count, is_unknown, percent, score
+from capeval_pipeline.reporting.numbers import between, count, is_unknown, percent, score
 from capeval_pipeline.reporting.queries import Row
 
 WORLDS = {
@@ -96,7 +96,11 @@ def interval_coverage(rows: Sequence[Row]) -> Figure | None:
             [row["coverage"] for row in members],
             world,
             index,
-            [f"{count(row['n_generations'])} draws: {percent(row['coverage'])} of {row['n_seeds']}" for row in members],
+            [
+                f"{count(row['n_generations'])} draws: {percent(row['coverage'])} of {count(row['n_seeds'])} "
+                f"benchmarks ({between(row['coverage_lower'], row['coverage_upper'], percent)})"
+                for row in members
+            ],
         )
         for index, (world, members) in enumerate(_by(drawn, "world").items())
     ]
@@ -121,7 +125,12 @@ def interval_coverage(rows: Sequence[Row]) -> Figure | None:
         f"Measured coverage of nominal 95 % intervals; the lowest is {percent(least['coverage'])} in the world "
         f"{least['world']} with {count(least['n_generations'])} draws."
     )
-    return Figure(traces, layout, description, "Dotted: the nominal 95 %.")
+    limits = between(least["coverage_lower"], least["coverage_upper"], percent)
+    note = (
+        f"Dotted: the promised 95 %. A point is {count(least['n_seeds'])} benchmarks of {count(least['n_items'])} "
+        f"items, so the lowest may be anything from {limits}."
+    )
+    return Figure(traces, layout, description, note)
 
 
 def topic_entropy(rows: Sequence[Row]) -> Figure | None:

@@ -23,8 +23,23 @@ order by world, n_generations, estimator
 INTERVAL_COVERAGE = Query(
     "interval_coverage",
     """
-select world, n_items, n_models, n_generations, "interval", coverage, mean_width, share_point, n_seeds
-from studies.interval_coverage
+select
+    world,
+    n_items,
+    n_models,
+    n_generations,
+    "interval",
+    coverage,
+    -- Wilson's 95 % limits: what a few benchmarks can say of the coverage
+    greatest(0, (coverage + 1.9208 / n_seeds - spread) / (1 + 3.8416 / n_seeds)) as coverage_lower,
+    least(1, (coverage + 1.9208 / n_seeds + spread) / (1 + 3.8416 / n_seeds)) as coverage_upper,
+    mean_width,
+    share_point,
+    n_seeds
+from (
+    select *, 1.96 * sqrt(coverage * (1 - coverage) / n_seeds + 0.9604 / n_seeds ** 2) as spread
+    from studies.interval_coverage
+) as measured
 order by "interval", world, n_generations
 """,
 )

@@ -42,6 +42,8 @@ def frontier_sentence(
         )
     reduction = (value - best_quality) / (1.0 - best_quality) if best_quality < 1.0 else math.nan
     fewer = "" if math.isnan(reduction) else f"; that is {_fewer(reduction)}"
+    if reduction > 0 and lower <= best_quality:
+        fewer += ", though the limits leave open that it is none"
     return (
         f"At the cost of {single} the best possible choice of model per item would be right {_share(value)} "
         f"({between(lower, upper, percent)}){fewer}. The naive figure, {_share(naive)}, is {_off(naive - value)}; "
@@ -163,7 +165,7 @@ def router_sentence(
     ceiling = "" if math.isnan(share_by_category) else f"; one by true category would get {_share(share_by_category)}"
     return (
         f"{first}: {_share(share)} of what the best possible choice ({_share(oracle_quality)}) would add{ceiling}. "
-        f"The oracle is not what a router will get."
+        f"The best possible choice is not what a router will get."
     )
 
 

@@ -21,7 +21,7 @@ ESTIMATORS = {
 ROUTINGS = {
     "pre_hoc": "one model chosen per item",
     "constant": "fixed mixture, item not seen",
-    "cluster_router": "router by clusters",
+    "cluster_router": "router by clusters (test items)",
     "post_hoc_pay_all": "all asked, perfect judge picks, all paid",
     "post_hoc_pay_kept": "all asked, perfect judge picks, one paid",
     "post_hoc_stop": "asked in turn until a perfect judge stops",

@@ -3,18 +3,18 @@
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.numbers import count, percent, score
 from capeval_pipeline.reporting.views.frontier import ESTIMATORS
-from capeval_pipeline.reporting.views.view import Column, View, plain
+from capeval_pipeline.reporting.views.view import Column, View, plain, with_interval
 
 INTERVAL_COVERAGE = View(
     "interval_coverage",
-    "Measured coverage of the answer's nominal 95 % intervals in planted worlds; refused figures count with their "
-    "bracket.",
+    "How often the answer's 95 % intervals held the truth in planted worlds, and what so few benchmarks leave open; "
+    "refused figures count with their bracket.",
     queries.INTERVAL_COVERAGE,
     (
         plain("interval", "interval"),
         plain("world", "world"),
         plain("draws", "n_generations", count),
-        plain("coverage", "coverage", percent),
+        with_interval("coverage", "coverage", "coverage_lower", "coverage_upper", percent),
         plain("mean width", "mean_width", score),
         plain("given as one figure", "share_point", percent),
         plain("benchmarks", "n_seeds", count),

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from capeval_pipeline.methods.debiasing import DrawTable, OracleProblem
+from capeval_pipeline.methods.debiasing.cost_axis import make_axis
 from capeval_pipeline.methods.debiasing.costs import fit_cost_posterior
 from capeval_pipeline.methods.debiasing.frontier_analysis import analyse_cost_axis
+from capeval_pipeline.methods.debiasing.frontier_bracket import measure_bracket
 from capeval_pipeline.methods.debiasing.oracle_analysis import analyse_oracle, local_exponents
 from capeval_pipeline.methods.debiasing.planner import generations_needed
 from capeval_pipeline.methods.debiasing.simulated_frontiers import frontier_spread
@@ -177,6 +179,28 @@ def test_the_latency_axis_charges_the_slowest_of_few_draws():
     naive = curve_of(analysis, "naive")
     assert naive.cost[~np.isnan(naive.quality)][0] == pytest.approx(exact.cost_usd[0])
     assert naive.quality[-1] == pytest.approx(exact.quality[-1])
+
+
+def test_cross_fitting_on_the_latency_axis_pays_for_the_slowest_of_all_draws():
+    world = small_world()
+    problem, oracle, _ = analysed(world)
+    analysis = analyse_cost_axis(problem, world.latency_s, verdict=oracle.verdict, statistic="p95")
+    naive, crossed = curve_of(analysis, "naive"), curve_of(analysis, "cross_fit")
+    known = ~np.isnan(naive.quality) & ~np.isnan(crossed.quality)
+    # Charged the mean of its half as it is, it starts at a fifth less.
+    assert (crossed.quality[known] <= naive.quality[known] + 0.01).all()
+    assert crossed.cost[~np.isnan(crossed.quality)][0] >= 0.99 * naive.cost[~np.isnan(naive.quality)][0]
+
+
+def test_costs_too_low_for_any_choice_have_no_limits():
+    world = small_world()
+    problem, _, _ = analysed(world)
+    _, axis = make_axis(problem.draws, world.cost_usd, "mean")
+    bracket = measure_bracket(problem, axis, 40)
+    start = axis.naive.cost_usd[0]
+    limits = bracket.band(np.array([0.1 * start, 3.0 * start]), 50)
+    for values in limits:
+        assert np.isnan(values[0]) and not np.isnan(values[1])
 
 
 def test_the_same_world_gives_the_same_bytes():
