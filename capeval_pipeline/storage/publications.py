@@ -13,6 +13,8 @@ from pathlib import Path
 from capeval_pipeline.errors import CapevalError, UsageError
 
 SUFFIX = ".published.json"
+NAMED_BY_TIME = "%Y%m%dT%H%M%S.%fZ"
+"""UTC, so that names in order are publications in order."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Publication:
 def note(folder: Path, delta_versions: Mapping[str, int]) -> Publication:
     """Write down that a database of these versions was published now."""
     made = Publication(datetime.now(UTC), dict(delta_versions))
-    name = made.published_at.strftime("%Y%m%dT%H%M%S.%fZ")
+    name = made.published_at.strftime(NAMED_BY_TIME)
     unfinished = folder / f"{name}{SUFFIX}.building"
     content = {"published_at": made.published_at.isoformat(), "delta_versions": dict(sorted(delta_versions.items()))}
     unfinished.write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -35,11 +37,16 @@ def note(folder: Path, delta_versions: Mapping[str, int]) -> Publication:
 
 
 def publications(folder: Path) -> list[Publication]:
-    """All that were noted, oldest first."""
+    """All that were noted, oldest first. Raises CapevalError where a note is damaged."""
     found = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        found.append(Publication(datetime.fromisoformat(content["published_at"]), content["delta_versions"]))
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found.append(Publication(datetime.fromisoformat(content["published_at"]), content["delta_versions"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CapevalError(
+                f"{path}: damaged ({error}); delete it, and what was published then is forgotten"
+            ) from error
     return sorted(found, key=lambda publication: publication.published_at)
 
 
@@ -70,8 +77,11 @@ def as_of(folder: Path, when: datetime) -> Publication:
 
 
 def forget_before(folder: Path, when: datetime) -> None:
-    """Drop the notes of publications before a time but for the last of them, which is what stood at that time."""
+    """Drop the notes of publications before a time but for the last of them, which is what stood at that time.
+
+    when : in UTC, as the notes are named.
+    """
     paths = sorted(folder.glob(f"*{SUFFIX}"))
-    old = [path for path in paths if path.name < when.strftime("%Y%m%dT%H%M%S.%fZ")]
+    old = [path for path in paths if path.name < when.strftime(NAMED_BY_TIME)]
     for path in old[:-1]:
         path.unlink(missing_ok=True)

@@ -109,3 +109,10 @@ def test_a_date_means_its_end_and_a_time_without_a_zone_is_utc(text, found):
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(UsageError, match=r"expected e\.g\."):
         moment(text)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"published_at": 3, "delta_versions": {}}'])
+def test_a_damaged_note_is_named(tmp_path, content):
+    (tmp_path / "20260101T000000.000000Z.published.json").write_text(content)
+    with pytest.raises(CapevalError, match=r"20260101T000000.*damaged"):
+        publications(tmp_path)
