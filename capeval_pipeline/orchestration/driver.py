@@ -17,6 +17,7 @@ from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.orchestration.assets import Graph, build_graph
 from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
 from capeval_pipeline.orchestration.assets.report import are_written
+from capeval_pipeline.orchestration.event_log import kept_open
 from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, needed_for, stale_steps
 from capeval_pipeline.orchestration.ingest_job import INGEST_JOB
 from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT_JOB, STUDIES_JOB
@@ -195,12 +196,13 @@ def run_steps(
 def run_ingest(job: JobSource, instance: dg.DagsterInstance, staged: Path, benchmark_ids: Sequence[str]) -> None:
     """One run that commits readings staged in a folder. Raises CapevalError with the benchmarks that failed."""
     config = {"staged": str(staged), "benchmarks": list(benchmark_ids)}
-    result = job(INGEST_JOB).execute_in_process(
-        instance=instance,
-        run_config={"ops": {"commit_readings": {"config": config}}, **QUIET},
-        tags=process_tags(),
-        raise_on_error=False,
-    )
+    with kept_open(instance):
+        result = job(INGEST_JOB).execute_in_process(
+            instance=instance,
+            run_config={"ops": {"commit_readings": {"config": config}}, **QUIET},
+            tags=process_tags(),
+            raise_on_error=False,
+        )
     failures = _failures(result)
     if failures or not result.success:
         raise CapevalError("; ".join(failures.values()) or "the run failed; `capeval up` shows its log")
