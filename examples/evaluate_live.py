@@ -10,6 +10,8 @@ where it was. No answer that was told is paid for twice; calls that were under w
 
 import argparse
 import json
+import os
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import stub_model_server
 
-from capeval_pipeline.errors import UsageError
+from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.sessions import Ask, Session
 
 N_WORKERS = 8
@@ -90,7 +92,8 @@ def open_or_create(arguments: argparse.Namespace) -> Session:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="the workspace")
+    workspace = Path(os.environ.get("CAPEVAL_DATA") or "data")
+    parser.add_argument("--data", type=Path, default=workspace, help="the workspace, else CAPEVAL_DATA, else ./data")
     parser.add_argument("--benchmark", default="support_desk")
     parser.add_argument("--session", default="example")
     parser.add_argument("--policy", default="race")
@@ -118,4 +121,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except CapevalError as error:
+        sys.exit(str(error))

@@ -16,8 +16,8 @@ def run(
     only: Annotated[
         str,
         typer.Option(
-            help="Only this stage and what it needs upstream, then publish: derive, capabilities, identification, "
-            "frontier, marts, report or studies."
+            help="Only this stage and what it needs upstream, then publish: ingest, derive, capabilities, "
+            "identification, frontier, marts, report or studies."
         ),
     ] = "",
     full: Annotated[bool, typer.Option("--full", help="Also the long evaluations, at full size.")] = False,

@@ -73,7 +73,7 @@ own as (
 
 ),
 
--- pairs of models that stand the other way round than overall, with intervals that do not meet
+-- pairs that can be told apart overall and stand the other way round here, with intervals that do not meet
 reversed_pairs as (
 
     select
@@ -87,6 +87,12 @@ reversed_pairs as (
             higher.cluster_id = lower_one.cluster_id
             and higher.rank_overall > lower_one.rank_overall
             and higher.lower > lower_one.upper
+    inner join marts.model_pairs_verdicts as overall
+        on
+            overall.benchmark_id = $benchmark
+            and overall.model_a_id = least(higher.model_id, lower_one.model_id)
+            and overall.model_b_id = greatest(higher.model_id, lower_one.model_id)
+            and overall.better_model_id = lower_one.model_id
     where higher.is_compared and lower_one.is_compared
     group by higher.cluster_id
 

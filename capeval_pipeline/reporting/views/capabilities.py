@@ -67,7 +67,7 @@ def _reversed(row: Row) -> str:
     if not row["n_compared"]:
         return UNKNOWN
     if not row["n_reversed"]:
-        return "as overall: a topic"
+        return "no pair reversed"
     pairs = "pair" if row["n_reversed"] == 1 else "pairs"
     return f"{count(row['n_reversed'])} {pairs} reversed, e.g. {row['reversed_above']} above {row['reversed_below']}"
 
@@ -75,8 +75,8 @@ def _reversed(row: Row) -> str:
 CLUSTERS = View(
     "clusters",
     "Clusters of items, heaviest first. Holds: categories in it, in brackets how much of the category is here (less "
-    "than all: it was split; several: they were merged). Reversed: pairs of models that surely stand the other way "
-    "round than overall; without any the cluster is a topic, not a capability.",
+    "than all: it was split; several: they were merged). Reversed: pairs of models with a real difference overall that "
+    "stand the other way round here, with intervals that do not meet; the intervals take the clusters as given.",
     queries.CLUSTERS,
     (
         plain("cluster", "cluster_id", count),

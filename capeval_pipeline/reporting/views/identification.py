@@ -52,7 +52,7 @@ IDENTIFICATION = View(
         Column("all intervals hold", _coverage),
         Column("answers read until certified", _certified, True),
         plain("wrong, mean over all budgets", "mean_error", percent),
-        plain("width after 200 answers", "mean_interval_width", score),
+        plain("interval width after 200 answers (or half the items)", "mean_interval_width", score),
         plain("target", "target_accuracy", percent),
         plain("replays", "n_runs", count),
     ),
