@@ -104,8 +104,9 @@ def test_report_writes_every_page_and_an_index(capeval, workspace):
     paths = [Path(path) for path in json.loads(out)]
     assert code == 0
     assert all(path.is_file() for path in paths)
-    assert [path.name for path in paths][-1] == "index.html"
-    assert len(paths) == 3
+    # a page of each of the two benchmarks, one of the studies, the index
+    assert [path.name for path in paths][2:] == ["synthetic-worlds.html", "index.html"]
+    assert [path.name.rsplit("-", 1)[0] for path in paths[:2]] == ["bare", "quiz_2"]  # quiz@2
 
 
 def test_report_writes_one_page_where_it_is_told(capeval, workspace, tmp_path):
