@@ -245,6 +245,7 @@ def test_every_model_of_the_contract_is_there(project):
             "ingest_report",
             "cost_audit",
             "item_health",
+            "order_bias",
             "rank_changes",
             "verdicts",
         },
