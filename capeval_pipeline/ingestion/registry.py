@@ -13,6 +13,8 @@ from capeval_pipeline.ingestion.identity import MIN_SHARED_ITEMS, look_alikes, s
 
 MAX_MATRIX_CELLS = 4_000_000
 """Models × items up to which score vectors are compared pair by pair, which takes some 40 bytes a cell."""
+MAX_SAMPLED_CELLS = 1_000_000
+"""Models × items of the sample in which twins are looked for where all cells are more than that."""
 
 _SCHEMA = pa.schema(
     [
@@ -111,17 +113,18 @@ def _twins(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
         return []
     names = dict(connection.execute("select model_code - 1, model_id from model_ids").fetchall())
     if n_models * n_items <= MAX_MATRIX_CELLS:
-        pairs = same_vectors(_mean_scores(connection, n_models, n_items))
+        pairs = same_vectors(_mean_scores(connection, n_models, n_items, "cells"))
     else:
         pairs = _twins_by_hash(connection)
+        pairs += _twins_by_sample(connection, n_models, n_items, found=pairs)
     return sorted((names[first], names[second]) for first, second in pairs)
 
 
-def _mean_scores(connection: duckdb.DuckDBPyConnection, n_models: int, n_items: int) -> np.ndarray:
+def _mean_scores(connection: duckdb.DuckDBPyConnection, n_models: int, n_items: int, relation: str) -> np.ndarray:
     """Mean score of each model (row) on each item (column), NaN without one."""
     totals, n_scores = np.zeros(n_models * n_items), np.zeros(n_models * n_items, np.int32)
     reader = connection.sql(
-        f"select (model_code - 1) * {n_items} + item_code - 1 as cell, score from cells where status = 'ok'"
+        f"select (model_code - 1) * {n_items} + item_code - 1 as cell, score from {relation} where status = 'ok'"
     ).to_arrow_reader(65_536)
     for batch in reader:
         cells = batch.column(0).to_numpy()
@@ -134,7 +137,7 @@ def _mean_scores(connection: duckdb.DuckDBPyConnection, n_models: int, n_items: 
 
 def _twins_by_hash(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
     """Each model with its first twin, where a matrix would be too large: those with scores on the same items, all
-    alike. Scores on other items beside the shared ones are not looked for here."""
+    alike."""
     rows = connection.execute(
         f"""with scored as (
             select
@@ -146,3 +149,48 @@ def _twins_by_hash(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int
         from scored where n >= {MIN_SHARED_ITEMS} and low <> high order by model"""
     ).fetchall()
     return [(first, model) for model, first in rows if first != model]
+
+
+def _twins_by_sample(
+    connection: duckdb.DuckDBPyConnection, n_models: int, n_items: int, found: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Further pairs, where a matrix would be too large, that have scores on different items too: alike on a sample of
+    the items, then on all they share. Those that share a few items only may share none of the sample."""
+    n_sampled = min(n_items, MAX_SAMPLED_CELLS // n_models)
+    if n_sampled < MIN_SHARED_ITEMS:
+        return []
+    connection.execute(
+        f"""create or replace table sampled_items as
+        select item_code, row_number() over (order by item_code) as sample_code
+        from (select item_code from item_ids order by hash(item_code), item_code limit {n_sampled})"""
+    )
+    sample = """(
+        select model_code, sample_code as item_code, status, score
+        from cells inner join sampled_items using (item_code)
+    )"""
+    known = {second for _, second in found}
+    alike = same_vectors(_mean_scores(connection, n_models, n_sampled, sample))
+    candidates = [(first, second) for first, second in alike if second not in known]
+    if not candidates:
+        return []
+    firsts, seconds = zip(*candidates, strict=True)
+    connection.register("candidates", pa.table({"first_model": firsts, "second_model": seconds}))
+    rows = connection.execute(
+        f"""with means as (
+            select model_code - 1 as model, item_code, avg(score order by score) as score
+            from cells
+            where status = 'ok' and model_code - 1 in (
+                select first_model from candidates union select second_model from candidates
+            )
+            group by all
+        )
+        select first_model, second_model
+        from candidates
+        inner join means as one on one.model = first_model
+        inner join means as other on other.model = second_model and other.item_code = one.item_code
+        group by all
+        having count(*) >= {MIN_SHARED_ITEMS} and bool_and(one.score = other.score) and min(one.score) <> max(one.score)
+        order by all"""
+    ).fetchall()
+    connection.unregister("candidates")
+    return [(first, second) for first, second in rows]
