@@ -15,8 +15,8 @@ from capeval_pipeline.storage.conformity import conform
 from capeval_pipeline.storage.tables import TABLES
 
 STUDY_SEED = 20260626
-# Three CPU minutes; benchmarks/frontier_coverage.py is the larger one, whose figures docs/frontier.md shows.
-COVERAGE_SIZE: dict[str, Any] = {"generations": (2, 5, 10), "n_seeds": 10}
+# For a weekly run; benchmarks/frontier_coverage.py is the larger one, whose figures docs/frontier.md shows.
+COVERAGE_SIZE: dict[str, Any] = {"generations": (2, 5), "n_seeds": 8}
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def _bias_decay() -> pd.DataFrame:
 def _debiaser_comparison() -> pd.DataFrame:
     from capeval_pipeline.methods.debiasing.studies import study_debiasers
 
-    return pd.DataFrame([vars(row) for row in study_debiasers(seed=STUDY_SEED)])
+    return pd.DataFrame([vars(row) for row in study_debiasers(seed=STUDY_SEED, n_seeds=4)])
 
 
 def _interval_coverage() -> pd.DataFrame:
