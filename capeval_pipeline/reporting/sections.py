@@ -145,9 +145,9 @@ SECTIONS: tuple[Section, ...] = (
             ),
         ),
         (views.ORACLE_ESTIMATES,),
-        about="The answer's 95 % intervals are made to hold the truth in at least 80 % of planted benchmarks with two or "
-        "three draws and in 85 % with five or more, whatever the world; how often they did is measured by capeval run "
-        "--only studies, on a page of its own.",
+        about="The answer's 95 % intervals are made to hold the truth in at least 80 % of planted benchmarks with two "
+        "or three draws and in 85 % with five or more, whatever the world; how often they did is measured by "
+        "capeval run --only studies, on a page of its own.",
         reasons=("frontier",),
     ),
     Section(
