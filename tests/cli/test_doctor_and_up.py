@@ -103,7 +103,8 @@ def test_a_process_that_ends_by_itself_ends_the_other_and_is_an_error(tmp_path):
 
 def test_an_interrupt_ends_both_and_is_no_error(tmp_path):
     script = (
-        "import os, sys; from pathlib import Path; from capeval_pipeline.cli.up import watch; "
+        "import os, signal, sys; from pathlib import Path; from capeval_pipeline.cli.up import watch; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's background job ignores it
         "child = 'import os, time, pathlib; pathlib.Path(str(os.getpid())).touch(); time.sleep(60)'; "
         "watch([[sys.executable, '-c', child]] * 2, dict(os.environ), Path(sys.argv[1]))"
     )
