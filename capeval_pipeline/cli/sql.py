@@ -49,14 +49,14 @@ def sql(
 
 def _as_it_was(call: Invocation, text: str) -> "duckdb.DuckDBPyConnection":
     from capeval_pipeline.storage.connections import ComputeLimits
-    from capeval_pipeline.storage.lake import Lake
+    from capeval_pipeline.storage.lake import lake_of
     from capeval_pipeline.storage.publications import as_of, moment
     from capeval_pipeline.storage.sql_models import load_project
     from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, open_as_of, table_schemas
 
     settings, project = call.settings, load_project()
     publication = as_of(settings.warehouse_folder, moment(text))
-    lake = Lake(settings.lake_root, log_retention_days=settings.log_retention_days)
+    lake = lake_of(settings)
     schemas = {
         key: schema
         for key, schema in table_schemas(project).items()

@@ -18,7 +18,7 @@ from capeval_pipeline.errors import UsageError
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.connections import ComputeLimits
-from capeval_pipeline.storage.lake import Lake, benchmark_key
+from capeval_pipeline.storage.lake import Lake, benchmark_key, lake_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
-        return Lake(self.settings.lake_root, log_retention_days=self.settings.log_retention_days)
+        return lake_of(self.settings)
 
     def limits(self, *, n_threads: int = 1) -> ComputeLimits:
         """DuckDB limits of this workspace; one thread unless the result cannot depend on their number."""

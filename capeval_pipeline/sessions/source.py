@@ -51,9 +51,9 @@ def read_benchmark(settings: Settings, name: str) -> BenchmarkSource:
     Raises UsageError for an unknown or ambiguous name, CapevalError without items or without both ends of its range.
     """
     from capeval_pipeline.arrays.score_block import look_alike_pairs
-    from capeval_pipeline.storage.lake import Lake
+    from capeval_pipeline.storage.lake import lake_of
 
-    lake = Lake(settings.lake_root, log_retention_days=settings.log_retention_days)
+    lake = lake_of(settings)
     known = lake.read("raw.benchmarks").to_pylist() if lake.has_table("raw.benchmarks") else []
     benchmark_id = match_benchmark(sorted(row["benchmark_id"] for row in known), name)
     facts = next(row for row in known if row["benchmark_id"] == benchmark_id)

@@ -13,19 +13,24 @@ import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from capeval_pipeline.errors import LakeError
+from capeval_pipeline.settings import Settings
 from capeval_pipeline.storage.connections import quoted, scratch_connection, text_literal
-from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows
+from capeval_pipeline.storage.object_copies import ObjectCopies
+from capeval_pipeline.storage.stored_rows import BATCH_ROWS, STREAMED, StoredRows
 
 PARTITION_COLUMN = "benchmark_key"
 """Never part of a table's contract: Delta keeps it in the folder name, outside the Parquet files."""
@@ -38,8 +43,15 @@ WRITE_ATTEMPTS = 8
 
 UNPARTITIONED = "all"
 
+OBJECT_STORE = {"max_retries": "6", "retry_timeout": "60s"}
+"""Patience with an object store. Address and credentials come from the environment, as delta-rs names them; commits
+rest on conditional puts, which it asks for by itself."""
+
 # Paths become URLs inside delta-rs, which does not survive these; a percent sign before two hex digits is decoded.
 _UNUSABLE_IN_PATHS = re.compile(r"[\[\]^|\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
+
+
+_TREE = re.compile(r"\x1b\[\d+m|↳")
 
 
 @dataclass(frozen=True)
@@ -103,17 +115,27 @@ def _told_apart(
 class Lake:
     """Delta tables under one root, `<root>/<layer>/<table>`, partitioned by benchmark.
 
-    Keys are "layer.table". A part is replaced by one atomic commit; readers see the old part or the new one. Raises
-    LakeError for a local root whose name Delta tables cannot have.
+    Keys are "layer.table". A part is replaced by one atomic commit; readers see the old part or the new one. The root
+    is a folder or the URI of an object store; then files are read through local copies under `copies`. Raises
+    LakeError for a local root whose name Delta tables cannot have, and for a URI without a folder for copies.
     """
 
     def __init__(
-        self, root: str | Path, *, log_retention_days: int = 7, versions: Mapping[str, int] | None = None
+        self,
+        root: str | Path,
+        *,
+        log_retention_days: int = 7,
+        versions: Mapping[str, int] | None = None,
+        copies: Path | None = None,
     ) -> None:
         self._versions = versions
         self.root = str(root).rstrip("/")
-        self._is_local = "://" not in self.root
-        unusable = _UNUSABLE_IN_PATHS.search(self.root) if self._is_local else None
+        self.is_local = "://" not in self.root
+        if not self.is_local and copies is None:
+            raise LakeError(f"{self.root}: a lake in an object store needs a folder for copies of its files")
+        self._copies_folder = copies
+        self._options = None if self.is_local else OBJECT_STORE
+        unusable = _UNUSABLE_IN_PATHS.search(self.root) if self.is_local else None
         if unusable:
             raise LakeError(
                 f"{self.root}: tables cannot be kept under a folder with {unusable.group()!r} in its name; "
@@ -124,7 +146,9 @@ class Lake:
 
     def pinned(self, versions: Mapping[str, int]) -> "Lake":
         """The same lake as it was: each table at a version, tables without one as never written. For reading only."""
-        return Lake(self.root, log_retention_days=self._log_retention_days, versions=versions)
+        return Lake(
+            self.root, log_retention_days=self._log_retention_days, versions=versions, copies=self._copies_folder
+        )
 
     def uri(self, key: str) -> str:
         """Where a table lies; key is "layer.table"."""
@@ -149,9 +173,7 @@ class Lake:
             return self.write_parts(key, {benchmark_id: table}, clock_columns=clock_columns)[benchmark_id]
         part = UNPARTITIONED if benchmark_id is None else benchmark_key(benchmark_id)
         version = content_version(table, without=clock_columns)
-        keyed = table.append_column(PARTITION_COLUMN, pa.array([part] * table.num_rows, pa.string()))
-        delta_version = self._retried(key, repr(benchmark_id), lambda: self._commit(key, part, keyed, version))
-        return PartVersion(version, delta_version, table.num_rows)
+        return self._write_part(key, repr(benchmark_id), part, table, version)
 
     def write_parts(
         self, key: str, parts: Mapping[str, pa.Table | StoredRows], *, clock_columns: Sequence[str] = ()
@@ -167,12 +189,11 @@ class Lake:
         if not rows:
             return {}
         schema = pa.unify_schemas([part.schema for part in rows.values()])
-        if not self._is_local or not self._has_columns(key, schema):
-            written = {}
-            for name, part in rows.items():
-                whole = part.table() if isinstance(part, StoredRows) else part
-                written[name] = self.write(key, name, whole, clock_columns=clock_columns)
-            return written
+        if not self.is_local or not self._has_columns(key, schema):
+            return {
+                name: self._write_part(key, repr(name), benchmark_key(name), part, versions[name])
+                for name, part in rows.items()
+            }
         with_key = schema.append(pa.field(PARTITION_COLUMN, pa.string()))
         added = {name: self._take_over(key, name, part) for name, part in rows.items()}
         named = ", ".join(repr(name) for name in list(rows)[:3])
@@ -184,6 +205,10 @@ class Lake:
         )
         delta_version = self._retried(key, named, lambda: self._exchange(key, with_key, rows, added, properties))
         return {name: PartVersion(versions[name], delta_version, n_rows[name]) for name in rows}
+
+    def _write_part(self, key: str, named: str, part: str, rows: pa.Table | StoredRows, version: str) -> PartVersion:
+        delta_version = self._retried(key, named, lambda: self._commit(key, part, rows, version))
+        return PartVersion(version, delta_version, rows.num_rows)
 
     def _retried(self, key: str, named: str, commit: Callable[[], int]) -> int:
         """What a commit gives back, tried again while other writers win. Raises LakeError."""
@@ -207,6 +232,7 @@ class Lake:
                 self.uri(key),
                 schema.append(pa.field(PARTITION_COLUMN, pa.string())),
                 mode="ignore",
+                storage_options=self._options,
                 partition_by=[PARTITION_COLUMN],
                 configuration=self._configuration(),
             )
@@ -243,7 +269,7 @@ class Lake:
         properties: CommitProperties,
     ) -> int:
         """Commit that the parts consist of these files and of no others."""
-        opened = DeltaTable(self.uri(key))
+        opened = DeltaTable(self.uri(key), storage_options=self._options)
         actions: list[AddAction | RemoveAction] = []
         for benchmark_id in parts:
             part = benchmark_key(benchmark_id)
@@ -272,7 +298,7 @@ class Lake:
                 )
         if actions:
             opened.create_write_transaction(actions, "append", schema, [PARTITION_COLUMN], commit_properties=properties)
-        return int(DeltaTable(self.uri(key)).version())
+        return int(DeltaTable(self.uri(key), storage_options=self._options).version())
 
     def stored(self, key: str, schema: pa.Schema, benchmark_id: str) -> StoredRows:
         """A benchmark's part as rows in files, with the columns of `schema`; without files if it was never written."""
@@ -325,6 +351,9 @@ class Lake:
         condemned = opened.vacuum(retention_hours=int(retention_hours), enforce_retention_duration=False, full=True)
         if any(path.endswith(name) for name in condemned for path in keep):
             return 0
+        if not self.is_local:
+            table = key.replace(".", "/")
+            self._copies.forget_all_but(table, {uri.removeprefix(f"{self.root}/") for uri in opened.file_uris()})
         return len(
             opened.vacuum(
                 retention_hours=int(retention_hours), enforce_retention_duration=False, full=True, dry_run=False
@@ -334,14 +363,18 @@ class Lake:
     def _open(self, key: str) -> DeltaTable | None:
         if self._versions is None:
             try:
-                return DeltaTable(self.uri(key))
+                return DeltaTable(self.uri(key), storage_options=self._options)
             except TableNotFoundError:
                 return None
+            except (DeltaError, OSError) as error:
+                if self.is_local:
+                    raise
+                raise LakeError(f"{key}: {self.root} does not answer ({_first_line(error)})") from error
         version = self._versions.get(key)
         if version is None:
             return None
         try:
-            return DeltaTable(self.uri(key), version=version)
+            return DeltaTable(self.uri(key), version=version, storage_options=self._options)
         except DeltaError as error:
             raise LakeError(f"{key}: version {version} is gone ({_first_line(error)})") from error
 
@@ -350,8 +383,31 @@ class Lake:
             uris = opened.file_uris()
         else:
             uris = opened.file_uris(file_pruning_predicate=[(PARTITION_COLUMN, "=", benchmark_key(benchmark_id))])
-        # Local ones come percent-encoded though they are no URLs: a blank in a folder's name would lead nowhere.
-        return sorted(unquote(uri) for uri in uris) if self._is_local else sorted(uris)
+        if self.is_local:
+            # They come percent-encoded though they are no URLs: a blank in a folder's name would lead nowhere.
+            return sorted(unquote(uri) for uri in uris)
+        return self._copied(opened, uris)
+
+    @cached_property
+    def _copies(self) -> ObjectCopies:
+        """Only asked for where the lake lies in an object store."""
+        assert self._copies_folder is not None
+        store = pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.root, self._options))
+        return ObjectCopies(store, self._copies_folder)
+
+    def _copied(self, opened: DeltaTable, uris: Sequence[str]) -> list[str]:
+        """Local copies of a table's files, sorted."""
+        table = opened.table_uri.rstrip("/")
+        key = ".".join(table.rsplit("/", 2)[1:])
+        sizes = pa.table(opened.get_add_actions(flatten=True))
+        n_bytes = dict(zip(sizes.column("path").to_pylist(), sizes.column("size_bytes").to_pylist(), strict=True))
+        names = sorted(uri.removeprefix(f"{table}/") for uri in uris)
+        try:
+            return [self._copies.path(f"{key.replace('.', '/')}/{name}", n_bytes[name]) for name in names]
+        except LakeError as error:
+            raise LakeError(f"{key}: {error}; `capeval run --rebuild {key}` makes it again") from error
+        except OSError as error:
+            raise LakeError(f"{key}: {self.root} does not answer ({_first_line(error)})") from error
 
     def _configuration(self) -> dict[str, str | None]:
         return {
@@ -359,14 +415,15 @@ class Lake:
             "delta.logRetentionDuration": self._log_retention,
         }
 
-    def _commit(self, key: str, part: str, keyed: pa.Table, version: str) -> int:
+    def _commit(self, key: str, part: str, rows: pa.Table | StoredRows, version: str) -> int:
         uri = self.uri(key)
         properties = CommitProperties(custom_metadata={"capeval_part": part, "capeval_data_version": version})
         if self._open(key) is None:
             write_deltalake(
                 uri,
-                _streamed(keyed),
+                _streamed(rows, part),
                 mode="append",
+                storage_options=self._options,
                 partition_by=[PARTITION_COLUMN],
                 configuration=self._configuration(),
                 commit_properties=properties,
@@ -375,13 +432,14 @@ class Lake:
             # schema_mode="overwrite" with a predicate would drop the columns of other benchmarks' parts
             write_deltalake(
                 uri,
-                _streamed(keyed),
+                _streamed(rows, part),
                 mode="overwrite",
+                storage_options=self._options,
                 predicate=f"{PARTITION_COLUMN} = {text_literal(part)}",
                 schema_mode="merge",
                 commit_properties=properties,
             )
-        return int(DeltaTable(uri).version())
+        return int(DeltaTable(uri, storage_options=self._options).version())
 
 
 def _file_name() -> str:
@@ -389,9 +447,15 @@ def _file_name() -> str:
     return f"part-{time.time_ns():020d}-{uuid.uuid4()}.parquet"
 
 
-def _streamed(table: pa.Table) -> pa.RecordBatchReader:
-    """The table in small batches: handed over whole, the writer keeps a second copy of it."""
-    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=65_536))
+def _streamed(rows: pa.Table | StoredRows, part: str) -> pa.RecordBatchReader:
+    """Rows with their part's key in small batches: handed over whole, the writer keeps a second copy of them."""
+    batches = rows.batches() if isinstance(rows, StoredRows) else rows.to_batches(max_chunksize=BATCH_ROWS)
+    schema = rows.schema.append(pa.field(PARTITION_COLUMN, pa.string()))
+    keyed = (
+        pa.RecordBatch.from_arrays([*batch.columns, pa.array([part] * batch.num_rows, pa.string())], schema=schema)
+        for batch in batches
+    )
+    return pa.RecordBatchReader.from_batches(schema, keyed)
 
 
 def parquet_scan(paths: Sequence[str]) -> str:
@@ -419,4 +483,13 @@ def _type_name(type_: pa.DataType) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """A sentence: the first line, and of an object store's tree of causes, which arrows join, the innermost too."""
+    lines = [_TREE.sub("", line).strip() for line in str(error).strip().splitlines()]
+    if not lines:
+        return type(error).__name__
+    return f"{lines[0]}: {' '.join(lines[1:])[-200:]}" if "↳" in str(error) else lines[0]
+
+
+def lake_of(settings: Settings) -> Lake:
+    """The lake of a workspace, in its folder or where the setting lake_uri says."""
+    return Lake(settings.lake_root, log_retention_days=settings.log_retention_days, copies=settings.cache / "lake")

@@ -29,7 +29,10 @@ STORAGE_VERSION = "v1.5.0"
 """Oldest DuckDB that must be able to open the published file."""
 
 VIEW_LAYERS = frozenset({"raw", "readings", "staging", "intermediate"})
-"""Layers published as views over the lake's files: copying them would double the largest tables."""
+"""Layers published as views over the lake's files: copying them would double the largest tables.
+
+Of a lake in an object store they are copied: those who query the database shall not need its keys.
+"""
 
 VIEW_TABLES = frozenset({"estimates.cluster_responsibilities", "estimates.item_embeddings"})
 UNPUBLISHED_LAYERS = frozenset({"readings"})
@@ -235,7 +238,8 @@ def _create_layers(
         target = f"{quoted(layer)}.{quoted(name)}"
         handed = extra.get(key)
         paths = [] if handed is not None else lake.paths(key)
-        kind = "view" if layer in VIEW_LAYERS or key in VIEW_TABLES else "table"
+        is_view = lake.is_local and (layer in VIEW_LAYERS or key in VIEW_TABLES)
+        kind = "view" if is_view else "table"
         if paths:
             try:
                 connection.execute(f"create {kind} {target} as {parquet_scan(paths)}")
