@@ -16,6 +16,7 @@ import dagster as dg
 import pyarrow as pa
 
 from capeval_pipeline.errors import CapevalError, TableContractError
+from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part
 from capeval_pipeline.orchestration.assets.ingest import ingest
 from capeval_pipeline.orchestration.records import VersionRecord
 from capeval_pipeline.orchestration.stages import (
@@ -25,6 +26,7 @@ from capeval_pipeline.orchestration.stages import (
     conformed,
     materialized,
     recorded,
+    sentences_on,
 )
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.storage.lake import benchmark_key
@@ -116,10 +118,12 @@ def _written(workspace: Workspace, ready: Mapping[str, _Ready]) -> Iterator[Told
     """One commit a table, the ledgers last."""
     for key in ingest.outputs:
         parts = {name: made.tables[key] for name, made in ready.items()}
+        shown = {name: first_rows(rows) for name, rows in parts.items()}
         written = workspace.lake.write_parts(key, parts, clock_columns=clock_columns(key))
         for name, made in ready.items():
             record = recorded(made.record, key, written[name], made.outcome)
-            yield from _told(workspace, key, name, record, {**made.numbers, "reused": False})
+            page = page_of_part(workspace, key, name, shown[name], sentences_on(record, made.outcome))
+            yield from _told(workspace, key, name, record, {**page, **made.numbers, "reused": False})
 
 
 def _told(

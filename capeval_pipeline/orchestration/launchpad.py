@@ -8,6 +8,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 import dagster as dg
 from pydantic import BaseModel
 
+BOUNDS = {
+    "ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}",
+    "min_length": "at least {} of them", "max_length": "at most {} of them", "pattern": "matching {}",
+}  # fmt: skip
+
 
 def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str] | None = None) -> dict[str, dg.Field]:
     """Dagster config of a step: a field for each of the stage's settings, `full`, `rebuild`, the step's run fields.
@@ -23,7 +28,7 @@ def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str
         bool, is_required=False, default_value=False, description="Make it again even if nothing it reads has changed."
     )
     for name, info in (settings.model_fields if settings else {}).items():
-        bounds = ", ".join(str(bound) for bound in info.metadata)
+        bounds = ", ".join(_bound(bound) for bound in info.metadata)
         shown = "as configured" if info.is_required() else f"default {info.get_default(call_default_factory=True)!r}"
         fields[name] = dg.Field(
             dg.Noneable(_dagster_type(info.annotation)),
@@ -33,6 +38,14 @@ def config_fields(settings: type[BaseModel] | None, run_fields: Mapping[str, str
     for name, meaning in (run_fields or {}).items():
         fields[name] = dg.Field(dg.Noneable(str), is_required=False, description=meaning)
     return fields
+
+
+def _bound(bound: Any) -> str:
+    """A bound of pydantic's in words: Ge(ge=2) is "at least 2"."""
+    for name, said in BOUNDS.items():
+        if hasattr(bound, name):
+            return said.format(getattr(bound, name))
+    return "finite" if getattr(bound, "allow_inf_nan", True) is False else str(bound)
 
 
 def _dagster_type(annotation: Any) -> Any:

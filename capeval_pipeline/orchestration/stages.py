@@ -20,6 +20,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from capeval_pipeline.errors import StageSkipped, TableContractError
+from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part, said_before, sql_line
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.launchpad import config_fields
@@ -34,12 +35,17 @@ from capeval_pipeline.orchestration.records import (
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.conformity import conform, conform_stored, empty
-from capeval_pipeline.storage.lake import PartVersion, content_version
+from capeval_pipeline.storage.content_versions import content_version
+from capeval_pipeline.storage.lake import PartVersion
 from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES, Column
 
 OWNERS = ["team:capeval"]
 CONTRACT_CHECK = "fits_its_contract"
+CHECKS_SAY = {
+    CONTRACT_CHECK: "Columns, types, keys and grain are as the table's contract declares them.",
+    "claims_hold": "No row breaks a claim that stands beside the SQL model.",
+}
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,9 @@ def build_asset(step: StageAsset) -> dg.AssetsDefinition:
         name=step.name,
         specs=[_spec(step, key) for key in step.outputs],
         check_specs=[
-            dg.AssetCheckSpec(name, asset=asset_key(key), blocking=step.is_blocking(name))
+            dg.AssetCheckSpec(
+                name, asset=asset_key(key), blocking=step.is_blocking(name), description=CHECKS_SAY.get(name)
+            )
             for key in step.outputs
             for name in (CONTRACT_CHECK, *step.check_names.get(key, ()))
         ],
@@ -251,7 +259,7 @@ def described(column: Column) -> str:
 
 
 def _static_metadata(key: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"table": key, "sql": f"select * from {key} limit 100"}
+    metadata: dict[str, Any] = {"table": key, "sql": sql_line(key)}
     if key in TABLES:
         metadata["grain"] = ", ".join(TABLES[key].grain)
         metadata["dagster/column_schema"] = dg.TableSchema(
@@ -283,7 +291,7 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
         if not is_forced and all(
             record and record.is_made_of(inputs, step.code_version, configured, overrides) for record in made
         ):
-            yield from _reused(workspace, step, [record for record in made if record])
+            yield from _reused(context.instance, workspace, step, benchmark_id, [record for record in made if record])
             return
         part = Part(benchmark_id, workspace, facts, is_full, run_config, inputs)
         started = time.process_time()
@@ -357,13 +365,13 @@ def write_outputs(
                 passed=False, asset_key=asset_key(key), check_name=CONTRACT_CHECK, description=str(refused)
             )
             raise
-    sentences = [verdict.sentence for verdict in outcome.verdicts]
     for key in step.outputs:
         table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
+        shown = first_rows(table)
         written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
         made = recorded(record, key, written, outcome)
-        extra = dict(numbers) | ({"verdict": dg.MetadataValue.md("\n\n".join(sentences))} if sentences else {})
-        yield materialized(workspace, step, key, made, {**extra, "reused": False})
+        page = page_of_part(workspace, key, benchmark_id, shown, sentences_on(made, outcome))
+        yield materialized(workspace, step, key, made, {**page, **numbers, "reused": False})
 
 
 def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: StageResult) -> VersionRecord:
@@ -377,6 +385,11 @@ def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: Sta
         n_rows=written.n_rows,
         checks=checks,
     )
+
+
+def sentences_on(made: VersionRecord, outcome: StageResult) -> list[str]:
+    """What the page of an output says first: the step's verdicts, else what its checks found."""
+    return [verdict.sentence for verdict in outcome.verdicts] or [str(found) for _, found in made.checks.values()]
 
 
 def materialized(
@@ -427,7 +440,13 @@ def conformed(step: StageAsset, key: str, outcome: StageResult, benchmark_id: st
     return conform(TABLES[key], rows, benchmark_id)
 
 
-def _reused(workspace: Workspace, step: StageAsset, made: Sequence[VersionRecord]) -> Iterator[Any]:
-    """Yield what is there with its old version and its checks as they were found: nothing downstream moves."""
+def _reused(
+    instance: dg.DagsterInstance,
+    workspace: Workspace,
+    step: StageAsset,
+    benchmark_id: str,
+    made: Sequence[VersionRecord],
+) -> Iterator[Any]:
+    """Yield what is there with its old version, its checks and its page as they were: nothing downstream moves."""
     for key, record in zip(step.outputs, made, strict=True):
-        yield materialized(workspace, step, key, record, {"reused": True})
+        yield materialized(workspace, step, key, record, {**said_before(instance, key, benchmark_id), "reused": True})

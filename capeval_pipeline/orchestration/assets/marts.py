@@ -11,12 +11,14 @@ import dagster as dg
 import pyarrow as pa
 
 from capeval_pipeline.errors import BrokenClaims
+from capeval_pipeline.orchestration.asset_pages import pages_of_published, said_before, sql_line
 from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.storage.conformity import conform
+from capeval_pipeline.storage.held_back import HELD_BACK
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 from capeval_pipeline.storage.tables import TABLES
 from capeval_pipeline.storage.warehouse import (
@@ -30,7 +32,7 @@ CLAIMS_CHECK = "claims_hold"
 DATA_VERSIONS = "meta.data_versions"
 PIPELINE_VERSION = "meta.pipeline_version"
 PREVIOUS_LEADERBOARD = "meta.previous_leaderboard"
-META_KEYS = (DATA_VERSIONS, PIPELINE_VERSION, PREVIOUS_LEADERBOARD)
+META_KEYS = (DATA_VERSIONS, PIPELINE_VERSION, PREVIOUS_LEADERBOARD, HELD_BACK)
 BUILT_HERE = ("marts.", *META_KEYS)
 STRENGTHS = "estimates.strengths"
 
@@ -57,6 +59,7 @@ def build_marts(project: SqlProject, steps: Sequence[StageAsset]) -> dg.AssetsDe
                     automation_condition=follow_gate(asset_key(GATE)),
                     owners=OWNERS,
                     kinds={"duckdb"},
+                    metadata={"grain": ", ".join(TABLES[key].grain), "sql": sql_line(key)},
                 )
                 for key in META_KEYS
             ),
@@ -99,10 +102,10 @@ def _publish(
     settings = workspace.settings
     if are_published(workspace, project, made, inputs):
         for key in keys:
-            yield _materialized(key, made[key, None], {"reused": True})
+            yield _materialized(key, made[key, None], {**said_before(context.instance, key, None), "reused": True})
         return
     strengths = {name or "": record.data_version for (key, name), record in parts.items() if key == STRENGTHS}
-    extra = {
+    tables = {
         DATA_VERSIONS: _data_versions(parts),
         PIPELINE_VERSION: _pipeline_version(),
         PREVIOUS_LEADERBOARD: previous_leaderboard(settings.database, strengths),
@@ -116,7 +119,7 @@ def _publish(
         settings.database, settings.warehouse_folder, workspace.limits(), n_old=settings.n_old_warehouses
     )
     try:
-        published = warehouse.publish(workspace.lake, schemas, project, extra)
+        published = warehouse.publish(workspace.lake, schemas, project, tables)
     except BrokenClaims as refused:
         for key, (held, sentence) in refused.found.items():
             if not held:
@@ -124,6 +127,7 @@ def _publish(
                     passed=False, asset_key=asset_key(key), check_name=CLAIMS_CHECK, description=sentence
                 )
         raise
+    pages = pages_of_published(workspace, keys, published.claims)
     for key in keys:
         record = VersionRecord(
             data_version=published.data_versions.get(key) or inputs["lake"],
@@ -133,7 +137,8 @@ def _publish(
             n_rows=published.n_rows[key],
             checks={CLAIMS_CHECK: published.claims[key]} if key in published.claims else {},
         )
-        yield _materialized(key, record, {"reused": False, "database": str(settings.database)})
+        extra = {**pages[key], "reused": False, "database": str(settings.database)}
+        yield _materialized(key, record, extra)
 
 
 def are_published(
@@ -160,7 +165,7 @@ def _mart_spec(model: SqlModel) -> dg.AssetSpec:
         automation_condition=follow_gate(asset_key(GATE)),
         owners=OWNERS,
         kinds={"duckdb", "sql"},
-        metadata={"grain": ", ".join(model.grain), "sql": f"select * from {model.key} limit 100"},
+        metadata={"grain": ", ".join(model.grain), "sql": sql_line(model.key)},
     )
 
 
@@ -171,7 +176,11 @@ def _materialized(key: str, record: VersionRecord, extra: Mapping[str, Any]) -> 
         metadata={**record.metadata(), "dagster/row_count": record.n_rows, **extra},
         check_results=[
             dg.AssetCheckResult(
-                passed=bool(passed), asset_key=asset_key(key), check_name=name, description=str(description)
+                passed=bool(passed),
+                asset_key=asset_key(key),
+                check_name=name,
+                description=str(description),
+                severity=dg.AssetCheckSeverity.WARN,  # what breaks a claim is held back, so nothing here does
             )
             for name, (passed, description) in record.checks.items()
         ],

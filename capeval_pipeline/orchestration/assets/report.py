@@ -1,18 +1,22 @@
 """The report's pages as one asset: made again where published tables changed, else left as they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
+from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, sql_line
 from capeval_pipeline.orchestration.assets.marts import mart_keys, marts_code
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.storage.sql_models import SqlProject
 
 PAGES = "report.pages"
+ON_PAGES = sql_line("marts.verdicts")
 
 
 def build_report(project: SqlProject) -> dg.AssetsDefinition:
@@ -25,6 +29,7 @@ def build_report(project: SqlProject) -> dg.AssetsDefinition:
         automation_condition=follow_data_versions(tolerates_missing=True),
         owners=OWNERS,
         kinds={"html"},
+        metadata={"sql": ON_PAGES},
         required_resource_keys={"workspace"},
     )
     def report_pages(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
@@ -96,9 +101,23 @@ def _write(context: dg.AssetExecutionContext, workspace: Workspace, project: Sql
         data_version=dg.DataVersion(record.data_version),
         metadata={
             **record.metadata(),
+            **page_of_table(workspace, PAGES, _listed(versions), [_said(versions, stale, is_reused)], ON_PAGES),
+            "dagster/row_count": len(versions),
             "n_pages": len(versions),
             "n_written": len(stale),
             "reused": is_reused,
-            "index": dg.MetadataValue.path(str(folder / INDEX)),
         },
     )
+
+
+def _said(versions: Mapping[str, str], stale: Sequence[str], is_reused: bool) -> str:
+    told = f"{counted(len(versions), 'benchmark')} with a page"
+    return f"{told}; all were up to date." if is_reused else f"{told}, {len(stale)} written now."
+
+
+def _listed(versions: Mapping[str, str]) -> str:
+    """The pages as a Markdown table."""
+    from capeval_pipeline.reporting.index import page_name
+
+    pages = {"benchmark": list(versions), "page": [page_name(name) for name in versions]}
+    return first_rows(pa.table(pages, schema=pa.schema({"benchmark": pa.string(), "page": pa.string()})))

@@ -1,16 +1,19 @@
 """The stage `studies`: what the frontier's estimators do on planted worlds. No benchmark takes part; made on demand."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
+from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
 from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.storage.conformity import conform
 from capeval_pipeline.storage.tables import TABLES
 
@@ -78,7 +81,7 @@ def _build(study: Study) -> dg.AssetsDefinition:
                 code_version=version,
                 owners=OWNERS,
                 kinds={"python", "deltalake", "numba"},
-                metadata={"table": study.table, "grain": ", ".join(table.grain)},
+                metadata={"table": study.table, "grain": ", ".join(table.grain), "sql": sql_line(study.table)},
             )
         ],
         required_resource_keys={"workspace"},
@@ -96,10 +99,12 @@ def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) 
     workspace: Workspace = context.resources.workspace
     made = latest_records(context.instance, [study.table]).get((study.table, None))
     if made is not None and made.is_made_of({}, version, "", {}) and workspace.lake.has_table(study.table):
-        return _result(workspace, study, made, is_reused=True)
+        return _result(workspace, study, made, {**said_before(context.instance, study.table, None), "reused": True})
+    started = time.process_time()
     with threadpool_limits(limits=1):
         frame = study.make()
-    written = workspace.lake.write(study.table, None, conform(TABLES[study.table], frame, None))
+    rows = conform(TABLES[study.table], frame, None)
+    written = workspace.lake.write(study.table, None, rows)
     record = VersionRecord(
         data_version=written.data_version,
         code_version=version,
@@ -108,10 +113,15 @@ def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) 
         n_rows=written.n_rows,
         delta_version=written.delta_version,
     )
-    return _result(workspace, study, record, is_reused=False)
+    said = f"{counted(record.n_rows, 'row')} from worlds made up with a known truth; they are of no benchmark."
+    page = page_of_table(workspace, study.table, first_rows(rows), [said])
+    numbers = {"cpu_seconds": round(time.process_time() - started, 3)}
+    return _result(workspace, study, record, {**page, **numbers, "reused": False})
 
 
-def _result(workspace: Workspace, study: Study, record: VersionRecord, *, is_reused: bool) -> dg.MaterializeResult[Any]:
+def _result(
+    workspace: Workspace, study: Study, record: VersionRecord, extra: Mapping[str, Any]
+) -> dg.MaterializeResult[Any]:
     return dg.MaterializeResult(
         asset_key=asset_key(study.table),
         data_version=dg.DataVersion(record.data_version),
@@ -119,6 +129,6 @@ def _result(workspace: Workspace, study: Study, record: VersionRecord, *, is_reu
             **record.metadata(),
             "dagster/row_count": record.n_rows,
             "dagster/uri": workspace.lake.uri(study.table),
-            "reused": is_reused,
+            **extra,
         },
     )
