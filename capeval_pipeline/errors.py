@@ -3,6 +3,7 @@
 Only errors that cross a layer live here. A method that is given arrays it cannot use raises ValueError.
 """
 
+import errno
 from collections.abc import Mapping
 
 
@@ -47,3 +48,25 @@ class BrokenClaims(CapevalError):
         self.found = found
         first = next(f"{key}: {sentence}" for key, (held, sentence) in found.items() if not held)
         super().__init__(f"not published, the database stays as it was: {first}")
+
+
+def one_sentence(error: BaseException) -> str:
+    """An error of a library as one line; a full disk, whichever library met it, as the plain fact and what to do."""
+    text = str(error).strip()
+    if is_disk_full(error):
+        return "the disk is full; free some space and run it again"
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error, or one it came from, says that no space is left."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if getattr(seen, "errno", None) == errno.ENOSPC or any(phrase in str(seen) for phrase in FULL_DISK):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+FULL_DISK = ("No space left on device", "database or disk is full", "StorageFull", "os error 28")
+"""What the libraries say of a full disk: the system's own words, SQLite's, those of delta-rs."""

@@ -174,6 +174,7 @@ UNPARTITIONED = {
         "benchmark_id model_id",
         "benchmark_id model_id rank rank_lower rank_upper mean_score data_version",
     ),
+    "meta.held_back": ("benchmark_id", "benchmark_id reason is_left_out sentence"),
 }
 
 VERDICT_ASSETS = (

@@ -47,12 +47,12 @@ def run(
         report = driver.run(job, call.workspace, instance, names, request, say)
     for line in report_lines(report):
         typer.echo(line)
-    failure = driver.failure_of(report)
-    if failure:
-        raise failure
     if report.is_published:
         typer.echo(f"published {call.settings.database}")
         typer.echo(f"report    {call.settings.reports / 'index.html'}")
+    failure = driver.failure_of(report)
+    if failure:
+        raise failure
 
 
 def report_lines(report: Any) -> list[str]:

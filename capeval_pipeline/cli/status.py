@@ -27,17 +27,20 @@ def status(
     from capeval_pipeline.orchestration.assets import build_graph
     from capeval_pipeline.orchestration.graph import Request
     from capeval_pipeline.orchestration.partitions import BENCHMARKS
+    from capeval_pipeline.storage.warehouse import benchmarks_held_back
 
     with driver.workspace_instance(call.workspace) as instance:
         known = sorted(instance.get_dynamic_partitions(BENCHMARKS.name or ""))
         plans = driver.plans(call.workspace, instance, build_graph(), known, Request())
         has_read = call.workspace.benchmarks()  # a name under which files were only refused is no benchmark
         last = instance.get_run_records(limit=1)
+    held_back = {held.benchmark_id: held.sentence for held in benchmarks_held_back(call.settings.database)}
     sizes = _sizes(call) if call.settings.database.exists() else {}
     entries: list[dict[str, Any]] = [
         {
             "benchmark_id": plan.benchmark_id,
             **sizes.get(plan.benchmark_id, {"n_models": None, "n_items": None, "coverage": None}),
+            "held_back": held_back.get(plan.benchmark_id),
             "stale": [{"step": entry.step.name, "because": entry.reason} for entry in plan.ran],
         }
         for plan in plans
@@ -66,6 +69,9 @@ def status(
         for entry in entries
     ]
     print_table("", ["benchmark", "models", "items", "coverage", "stale"], rows, right=["models", "items", "coverage"])
+    for entry in entries:
+        if entry["held_back"]:
+            typer.echo(f"{entry['benchmark_id']}: {entry['held_back']}")
     if last_run:
         typer.echo(f"last run {last_run['status'].lower()} at {last_run['at']:%Y-%m-%d %H:%M} UTC")
 

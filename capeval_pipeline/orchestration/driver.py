@@ -26,6 +26,8 @@ from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
+from capeval_pipeline.storage.held_back import HeldBack
+from capeval_pipeline.storage.warehouse import benchmarks_held_back
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console is the user's: errors come as one sentence at the end, the events stand in the UI."""
@@ -60,6 +62,7 @@ class RunReport:
     publish_failure: str = ""
     report_failure: str = ""
     studies_failure: str = ""
+    held_back: Sequence[HeldBack] = ()
 
 
 Progress = Callable[[str], None]
@@ -119,7 +122,8 @@ def run(
             runs.append(plan)
     published, failure = publish(job, workspace, instance, graph, progress)
     report_failure = write_report(job, workspace, instance, graph, progress)
-    return RunReport(runs, published, failure, report_failure, studies_failure)
+    held = benchmarks_held_back(workspace.settings.database)
+    return RunReport(runs, published, failure, report_failure, studies_failure, held)
 
 
 def plans(
@@ -331,6 +335,7 @@ def failure_of(report: RunReport) -> CapevalError | None:
     lines = [
         f"{run.benchmark_id}: {name}: {reason}" for run in report.benchmarks for name, reason in run.failures.items()
     ]
+    lines += [f"{held.benchmark_id}: {held.sentence}" for held in report.held_back]
     if report.publish_failure:
         lines.append(f"marts: {report.publish_failure}")
     if report.report_failure:

@@ -15,7 +15,7 @@ from capeval_pipeline.orchestration.records import NEVER, VersionRecord, latest_
 from capeval_pipeline.orchestration.stages import Part, StageAsset, clock_columns, recomputed
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
-from capeval_pipeline.storage.lake import content_version
+from capeval_pipeline.storage.content_versions import content_version
 
 State = Literal["same", "damaged", "differs", "stale", "kept"]
 """same: stored as recorded, and made again the same. damaged: the stored rows are not those recorded. differs: made

@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-import duckdb
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
@@ -28,9 +27,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.settings import Settings
-from capeval_pipeline.storage.connections import quoted, scratch_connection, text_literal
+from capeval_pipeline.storage.connections import scratch_connection, text_literal
+from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.object_copies import ObjectCopies
-from capeval_pipeline.storage.stored_rows import BATCH_ROWS, STREAMED, StoredRows
+from capeval_pipeline.storage.stored_rows import BATCH_ROWS, StoredRows
 
 PARTITION_COLUMN = "benchmark_key"
 """Never part of a table's contract: Delta keeps it in the folder name, outside the Parquet files."""
@@ -73,43 +73,9 @@ def benchmark_key(benchmark_id: str) -> str:
     return f"{slug}-{hashlib.sha256(benchmark_id.encode()).hexdigest()[:10]}"
 
 
-def content_version(table: pa.Table | StoredRows, *, without: Sequence[str] = ()) -> str:
-    """Hash of a table's rows in any order, their number, and its schema; the columns in `without` do not count.
-
-    The sum of 60 bits of each row's MD5: adding is order-free, so files and rows may come in any order. A column with
-    one value in all rows (an unknown, the benchmark, the file) is hashed once and not once a row.
-    """
-    fields = [field for field in table.schema if field.name not in without]
-    schema = ",".join(f"{field.name}:{_type_name(field.type)}" for field in fields)
-    with scratch_connection(STREAMED) as connection:
-        if isinstance(table, StoredRows):
-            relation = table.relation()
-        else:
-            connection.register("counted", table)
-            relation = "counted"
-        n_rows, constants, varying = _told_apart(connection, relation, [field.name for field in fields])
-        total = 0
-        if varying:
-            row = ", ".join(f"{text_literal(name)}: {quoted(name)}" for name in varying)
-            found = connection.execute(
-                f"select coalesce(sum((md5_number(to_json({{{row}}})::varchar) >> 68)::hugeint), 0) from {relation}"
-            ).fetchall()
-            total = int(found[0][0])
-    return hashlib.sha256(f"{schema}|{n_rows}|{constants}|{total}".encode()).hexdigest()[:24]
-
-
-def _told_apart(
-    connection: duckdb.DuckDBPyConnection, relation: str, names: Sequence[str]
-) -> tuple[int, str, list[str]]:
-    """Number of rows, the columns with one value in all rows with it (JSON), and the other columns."""
-    columns = [
-        f"case when count({name}) = 0 then 'null' when count({name}) = count(*) and min({name}) = max({name}) "
-        f"then to_json(min({name}))::varchar end"
-        for name in map(quoted, names)
-    ]
-    row = connection.execute(f"select {', '.join(['count(*)', *columns])} from {relation}").fetchall()[0]
-    constants = {name: value for name, value in zip(names, row[1:], strict=True) if value is not None}
-    return int(row[0]), json.dumps(constants), [name for name in names if name not in constants]
+def part_folder(benchmark_id: str) -> str:
+    """Name of the folder in which a table keeps a benchmark's part."""
+    return f"{PARTITION_COLUMN}={benchmark_key(benchmark_id)}"
 
 
 class Lake:
@@ -475,11 +441,6 @@ def _with_columns_of(complete: pa.Table, found: pa.Table) -> pa.Table:
         for field in complete.schema
     ]
     return pa.table(dict(zip(complete.column_names, columns, strict=True)))
-
-
-def _type_name(type_: pa.DataType) -> str:
-    """A type's name without the name of a list's element, which differs between writers and means nothing."""
-    return f"list<{_type_name(type_.value_type)}>" if pa.types.is_list(type_) else str(type_)
 
 
 def _first_line(error: Exception) -> str:

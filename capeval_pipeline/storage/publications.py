@@ -6,11 +6,12 @@ A small JSON file a publication, beside the published databases; the rows themse
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from capeval_pipeline.errors import CapevalError, UsageError
+from capeval_pipeline.storage.held_back import HeldBack
 
 SUFFIX = ".published.json"
 NAMED_BY_TIME = "%Y%m%dT%H%M%S.%fZ"
@@ -19,21 +20,38 @@ NAMED_BY_TIME = "%Y%m%dT%H%M%S.%fZ"
 
 @dataclass(frozen=True)
 class Publication:
-    """One publication: its time, and table → Delta version it was built from."""
+    """One publication: its time, table → Delta version it was built from, and the benchmarks that were held back.
+
+    held_back : benchmark → the versions its rows are from, which are older; none of one that was left out.
+    """
 
     published_at: datetime
     delta_versions: Mapping[str, int]
+    held_back: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def note(folder: Path, delta_versions: Mapping[str, int]) -> Publication:
-    """Write down that a database of these versions was published now."""
-    made = Publication(datetime.now(UTC), dict(delta_versions))
+def made_now(folder: Path, delta_versions: Mapping[str, int], held: Mapping[str, HeldBack]) -> Publication:
+    """What a publication of these versions, but for the benchmarks held back, will have to say of itself."""
+    known = publications(folder) if held else []
+    last = known[-1] if known else Publication(datetime.min.replace(tzinfo=UTC), {})
+    older = {
+        name: {} if entry.is_left_out else dict(last.held_back.get(name, last.delta_versions))
+        for name, entry in held.items()
+    }
+    return Publication(datetime.now(UTC), dict(delta_versions), older)
+
+
+def note(folder: Path, made: Publication) -> None:
+    """Write a publication down."""
     name = made.published_at.strftime(NAMED_BY_TIME)
     unfinished = folder / f"{name}{SUFFIX}.building"
-    content = {"published_at": made.published_at.isoformat(), "delta_versions": dict(sorted(delta_versions.items()))}
+    content = {
+        "published_at": made.published_at.isoformat(),
+        "delta_versions": dict(sorted(made.delta_versions.items())),
+        "held_back": {key: dict(versions) for key, versions in sorted(made.held_back.items())},
+    }
     unfinished.write_text(json.dumps(content, indent=1), encoding="utf-8")
     os.replace(unfinished, folder / f"{name}{SUFFIX}")
-    return made
 
 
 def publications(folder: Path) -> list[Publication]:
@@ -42,7 +60,8 @@ def publications(folder: Path) -> list[Publication]:
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Publication(datetime.fromisoformat(content["published_at"]), content["delta_versions"]))
+            when = datetime.fromisoformat(content["published_at"])
+            found.append(Publication(when, content["delta_versions"], content.get("held_back", {})))
         except (ValueError, KeyError, TypeError) as error:
             raise CapevalError(
                 f"{path}: damaged ({error}); delete it, and what was published then is forgotten"

@@ -3,16 +3,14 @@
 Lake and published databases keep what they hold; here they meet, so that neither has to know the other.
 """
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from capeval_pipeline.storage.held_back import files_of_view
 from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.publications import forget_before
 from capeval_pipeline.storage.warehouse import open_published
-
-_PARQUET_PATH = re.compile(r"'((?:[^']|'')+\.parquet)'")
 
 
 def files_named_by_views(warehouse_folder: Path) -> set[str]:
@@ -20,8 +18,7 @@ def files_named_by_views(warehouse_folder: Path) -> set[str]:
     named: set[str] = set()
     for database in sorted(warehouse_folder.glob("capeval-*.duckdb")):
         with open_published(database) as connection:
-            for (sql,) in connection.execute("select sql from duckdb_views() where not internal").fetchall():
-                named |= {path.replace("''", "'") for path in _PARQUET_PATH.findall(sql)}
+            named |= set(files_of_view(connection))
     return named
 
 

@@ -9,43 +9,50 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError
+from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError, one_sentence
 from capeval_pipeline.storage import publications
-from capeval_pipeline.storage.claims import claims_found
-from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, quoted, text_literal
-from capeval_pipeline.storage.lake import Lake, content_version, parquet_scan
+from capeval_pipeline.storage.claims import Findings
+from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, text_literal
+from capeval_pipeline.storage.database_contents import FilesOf, check_claims, create_layers, create_marts
+from capeval_pipeline.storage.held_back import HELD_BACK, HeldBack, LastSound, held_back, held_back_table, last_sound
+from capeval_pipeline.storage.lake import Lake, part_folder
 from capeval_pipeline.storage.publications import Publication
-from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
+from capeval_pipeline.storage.sql_models import SqlProject
 from capeval_pipeline.storage.tables import TABLES
 
 STORAGE_VERSION = "v1.5.0"
 """Oldest DuckDB that must be able to open the published file."""
 
-VIEW_LAYERS = frozenset({"raw", "readings", "staging", "intermediate"})
-"""Layers published as views over the lake's files: copying them would double the largest tables.
-
-Of a lake in an object store they are copied: those who query the database shall not need its keys.
-"""
-
-VIEW_TABLES = frozenset({"estimates.cluster_responsibilities", "estimates.item_embeddings"})
 UNPUBLISHED_LAYERS = frozenset({"readings"})
 
 
 @dataclass(frozen=True)
 class Published:
-    """The new file; of each mart the version of its content and what its claims found; of each table built the rows."""
+    """The new file; of each mart the version of its content and what its claims found; of each table built the rows.
+
+    Claims that only benchmarks break which are held back count as broken, though nothing published breaks them.
+    """
 
     path: Path
     data_versions: Mapping[str, str]
     n_rows: Mapping[str, int]
     claims: Mapping[str, tuple[bool, str]]
+    held_back: Sequence[HeldBack] = ()
+
+
+@dataclass(frozen=True)
+class _Built:
+    data_versions: Mapping[str, str]
+    n_rows: Mapping[str, int]
+    claims: Mapping[str, Findings]
 
 
 class Warehouse:
@@ -68,8 +75,9 @@ class Warehouse:
 
         schemas: every table to publish, key → schema, so that a table nobody has filled yet exists, empty.
         extra: tables that are handed over instead of read from the lake. The caller holds the publishing lock, taken
-        before the lake is read: else the slower of two runs would publish the older state. Raises BrokenClaims if a
-        claim does not hold: the link then stays where it was.
+        before the lake is read: else the slower of two runs would publish the older state. A benchmark whose rows
+        break a claim is held back: its last sound rows stay, or it is left out. Raises BrokenClaims where it cannot
+        be told whose rows they are: the link then stays where it was.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._sweep_unfinished()
@@ -77,33 +85,84 @@ class Warehouse:
         lake = lake.pinned(versions_of)
         name = f"capeval-{uuid.uuid4().hex[:12]}.duckdb"
         unfinished = self._folder / f"{name}.building"
+        held: dict[str, HeldBack] = {}
+        claims: dict[str, tuple[bool, str]] = {}
         try:
-            with memory_connection(self._limits) as connection:
-                options = f"storage_version {text_literal(STORAGE_VERSION)}"
-                connection.execute(f"attach {text_literal(str(unfinished))} as warehouse ({options})")
-                connection.execute("use warehouse")
-                _create_layers(connection, lake, schemas, extra)
-                marts = project.by_layer["marts"]
-                versions, n_rows = _create_marts(connection, marts)
-                claims = _check_claims(connection, project)
-                connection.execute("use memory")
-                connection.execute("detach warehouse")
-            if not all(held for held, _ in claims.values()):
-                raise BrokenClaims(claims)
+            while True:  # each round holds back more benchmarks, or leaves out what was held back
+                sound, held = self._last_sound(held, schemas)
+                built = self._build(unfinished, lake, schemas, project, extra, held, sound)
+                claims = {key: found.told for key, found in built.claims.items()} | {
+                    key: found for key, found in claims.items() if not found[0]
+                }
+                newly = _held_back_by(built.claims, held)
+                if not newly:
+                    break
+                held |= newly
+                unfinished.unlink()
+            finished = self._folder / name
+            publication = publications.made_now(self._folder, versions_of, held)
+            unfinished.rename(finished)
+            self._point_link_to(finished)
+            publications.note(self._folder, publication)
         except CapevalError:
             unfinished.unlink(missing_ok=True)
             raise
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             unfinished.unlink(missing_ok=True)
             raise CapevalError(
-                f"building {self._link.name} failed, the published one is untouched: {str(error).splitlines()[0]}"
+                f"building {self._link.name} failed, the published one is untouched: {one_sentence(error)}"
             ) from error
-        finished = self._folder / name
-        unfinished.rename(finished)
-        self._point_link_to(finished)
         self._forget_old(finished)
-        publications.note(self._folder, versions_of)
-        return Published(finished, versions, n_rows | {key: table.num_rows for key, table in extra.items()}, claims)
+        n_rows = {**built.n_rows, **{key: table.num_rows for key, table in extra.items()}, HELD_BACK: len(held)}
+        return Published(finished, built.data_versions, n_rows, claims, tuple(held.values()))
+
+    def _last_sound(
+        self, held: Mapping[str, HeldBack], schemas: Mapping[str, pa.Schema]
+    ) -> tuple[LastSound, dict[str, HeldBack]]:
+        """What is published of those held back, and who they are: of whom nothing can be had is left out."""
+        kept = {name for name, entry in held.items() if not entry.is_left_out}
+        sound = LastSound()
+        if kept and self._link.exists():
+            try:
+                with open_published(self._link, self._limits) as published:
+                    sound = last_sound(published, kept, schemas)
+            except (duckdb.Error, pa.ArrowException):  # of another release, or damaged
+                sound = LastSound()
+        return sound, {
+            name: replace(entry, is_left_out=name not in sound.benchmark_ids) for name, entry in held.items()
+        }
+
+    def _build(
+        self,
+        unfinished: Path,
+        lake: Lake,
+        schemas: Mapping[str, pa.Schema],
+        project: SqlProject,
+        extra: Mapping[str, pa.Table],
+        held: Mapping[str, HeldBack],
+        sound: LastSound,
+    ) -> _Built:
+        """Write the file, but for the benchmarks that are held back, of which it gets what is sound."""
+        handed = {key: _exchanged(table, held, sound.rows.get(key)) for key, table in extra.items()}
+        handed[HELD_BACK] = held_back_table(held.values())
+        now = _files_without(lake, held)
+        with memory_connection(self._limits) as connection:
+            options = f"storage_version {text_literal(STORAGE_VERSION)}"
+            connection.execute(f"attach {text_literal(str(unfinished))} as warehouse ({options})")
+            connection.execute("use warehouse")
+            create_layers(
+                connection,
+                lambda key: [*now(key), *sound.files.get(key, ())],
+                schemas,
+                handed,
+                with_views=lake.is_local,
+                kept=sound.rows,
+            )
+            versions, n_rows = create_marts(connection, project.by_layer["marts"])
+            claims = check_claims(connection, project)
+            connection.execute("use memory")
+            connection.execute("detach warehouse")
+        return _Built(versions, n_rows, claims)
 
     def _point_link_to(self, finished: Path) -> None:
         fresh = self._link.with_name(f".{self._link.name}-{uuid.uuid4().hex[:8]}")
@@ -183,14 +242,22 @@ def open_as_of(
     Tables that only a publish hands over (meta.*) are empty. Raises LakeError where a version is no longer kept.
     """
     connection = memory_connection(limits)
+    now = _files_without(lake.pinned(publication.delta_versions), publication.held_back)
+    then = {name: lake.pinned(versions) for name, versions in publication.held_back.items()}
     try:
-        _create_layers(connection, lake.pinned(publication.delta_versions), schemas, {})
-        _create_marts(connection, project.by_layer["marts"])
+        create_layers(
+            connection,
+            lambda key: [*now(key), *(path for name, old in then.items() for path in old.paths(key, name))],
+            schemas,
+            {},
+            with_views=lake.is_local,
+        )
+        create_marts(connection, project.by_layer["marts"])
     except LakeError as error:
         connection.close()
-        then = publication.published_at.isoformat(sep=" ", timespec="seconds")
+        moment = publication.published_at.isoformat(sep=" ", timespec="seconds")
         raise LakeError(
-            f"the database published at {then} cannot be looked back to any more: {str(error).split(';')[0]}; "
+            f"the database published at {moment} cannot be looked back to any more: {str(error).split(';')[0]}; "
             "files are kept for log_retention_days"
         ) from error
     except BaseException:
@@ -228,59 +295,44 @@ PUBLISHED_RANKS = """
 """
 
 
-def _create_layers(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, schemas: Mapping[str, pa.Schema], extra: Mapping[str, pa.Table]
-) -> None:
-    for layer in sorted({key.split(".")[0] for key in (*schemas, *extra)}):
-        connection.execute(f"create schema if not exists {quoted(layer)}")
-    for key in sorted({*schemas, *extra}):
-        layer, name = key.split(".", 1)
-        target = f"{quoted(layer)}.{quoted(name)}"
-        handed = extra.get(key)
-        paths = [] if handed is not None else lake.paths(key)
-        is_view = lake.is_local and (layer in VIEW_LAYERS or key in VIEW_TABLES)
-        kind = "view" if is_view else "table"
-        if paths:
-            try:
-                connection.execute(f"create {kind} {target} as {parquet_scan(paths)}")
-            except (duckdb.IOException, duckdb.InvalidInputException) as error:
-                raise LakeError(
-                    f"{key}: a file of it cannot be read ({str(error).splitlines()[0]}); "
-                    f"`capeval run --rebuild {key}` makes it again"
-                ) from error
-        else:
-            connection.register("handed", handed if handed is not None else schemas[key].empty_table())
-            connection.execute(f"create table {target} as select * from handed")
-            connection.unregister("handed")
+def _files_without(lake: Lake, benchmark_ids: Collection[str]) -> FilesOf:
+    """The lake's files of a table, but for those of some benchmarks."""
+    folders = [f"/{part_folder(benchmark_id)}/" for benchmark_id in benchmark_ids]
+    return lambda key: [path for path in lake.paths(key) if not any(folder in path for folder in folders)]
 
 
-def _create_marts(
-    connection: duckdb.DuckDBPyConnection, marts: Sequence[SqlModel]
-) -> tuple[dict[str, str], dict[str, int]]:
-    connection.execute("create schema if not exists marts")
-    versions: dict[str, str] = {}
-    n_rows: dict[str, int] = {}
-    for model in marts:
-        try:
-            connection.execute(f"create table {model.key} as {model.sql}")
-        except duckdb.Error as error:
-            raise CapevalError(f"{model.key}: its SQL failed: {str(error).splitlines()[0]}") from error
-        table = connection.sql(f"select * from {model.key}").to_arrow_table()
-        versions[model.key], n_rows[model.key] = content_version(table), table.num_rows
-    return versions, n_rows
+def _exchanged(table: pa.Table, held: Mapping[str, HeldBack], sound: pa.Table | None) -> pa.Table:
+    """A table that is handed over, with the last sound rows of benchmarks that are held back instead of their own."""
+    if not held or "benchmark_id" not in table.column_names:
+        return table
+    own = pc.is_in(table.column("benchmark_id"), value_set=pa.array(sorted(held), pa.string()))
+    others = table.filter(pc.invert(own))
+    return others if sound is None else pa.concat_tables([others, sound.cast(table.schema)])
 
 
-def _check_claims(connection: duckdb.DuckDBPyConnection, project: SqlProject) -> dict[str, tuple[bool, str]]:
-    """Claims of each mart; the assertions across tables are told with the first mart, which stands for the build."""
-    marts = project.by_layer["marts"]
-    found = {model.key: claims_found(connection, model.claims) for model in marts}
-    if marts:
-        first = marts[0].key
-        held, across = claims_found(connection, project.assertions)
-        both = [found[first], (held, f"Across tables: {across}")]
-        told = [sentence for is_held, sentence in both if not is_held] or [sentence for _, sentence in both]
-        found[first] = (found[first][0] and held, " ".join(told))
-    return found
+def _held_back_by(claims: Mapping[str, Findings], held: Mapping[str, HeldBack]) -> dict[str, HeldBack]:
+    """Benchmarks whose rows break a claim: held back now or, if they are already, left out.
+
+    Raises BrokenClaims where that does not help: rows at fault of no benchmark, or of one that is left out.
+    """
+    at_fault: dict[str, str] = {}
+    for found in claims.values():
+        at_fault = found.at_fault | at_fault
+    is_hopeless = any(name in held and held[name].is_left_out for name in at_fault)
+    if is_hopeless or not all(found.is_known_whose for found in claims.values()):
+        raise BrokenClaims({key: found.told for key, found in claims.items()})
+    return {
+        name: replace(held[name], is_left_out=True) if name in held else HeldBack(name, reason)
+        for name, reason in at_fault.items()
+    }
+
+
+def benchmarks_held_back(database: Path) -> list[HeldBack]:
+    """Benchmarks that the published database does not show as they are; none where nothing is published."""
+    if not database.exists():
+        return []
+    with open_published(database) as connection:
+        return held_back(connection)
 
 
 def table_schemas(project: SqlProject) -> dict[str, pa.Schema]:

@@ -1,4 +1,4 @@
--- A refused file keeps no record and says why.
+-- A refused file keeps no record and, while no newer content of its path replaces it, says why.
 with files as (
 
     select * from raw.files
@@ -25,4 +25,6 @@ left join reasons
     on
         files.benchmark_id = reasons.benchmark_id
         and files.file_id = reasons.file_id
-where files.status = 'refused' and (files.n_kept != 0 or reasons.file_id is null)
+where
+    files.status = 'refused'
+    and (files.n_kept != 0 or (reasons.file_id is null and files.replaced_by_file_id is null))

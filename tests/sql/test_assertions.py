@@ -35,7 +35,10 @@ SOUND = {
     "assert_responsibilities_sum_to_one": {"estimates.cluster_responsibilities": responsibilities(0.25, 0.75)},
     "assert_records_add_up": {"raw.files": [FILE]},
     "assert_refused_files_keep_nothing": {
-        "raw.files": [{**FILE, "status": "refused", "n_kept": 0}],
+        "raw.files": [
+            {**FILE, "status": "refused", "n_kept": 0},
+            {**FILE, "file_id": "before", "status": "refused", "n_kept": 0, "replaced_by_file_id": "f"},
+        ],
         "raw.rejections": [{"file_id": "f", "severity": "rejected"}],
     },
     "assert_scores_are_in_the_declared_range": {

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from capeval_pipeline.errors import LakeError
-from capeval_pipeline.storage.lake import Lake, benchmark_key, content_version
+from capeval_pipeline.storage.content_versions import content_version
+from capeval_pipeline.storage.lake import Lake, benchmark_key
 
 
 def rows(*scores: float | None, benchmark: str = "arc") -> pa.Table:

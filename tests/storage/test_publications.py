@@ -9,7 +9,15 @@ import pytest
 from capeval_pipeline.errors import CapevalError, LakeError, UsageError
 from capeval_pipeline.storage.connections import ComputeLimits
 from capeval_pipeline.storage.lake import Lake
-from capeval_pipeline.storage.publications import as_of, forget_before, moment, note, publications
+from capeval_pipeline.storage.publications import (
+    Publication,
+    as_of,
+    forget_before,
+    made_now,
+    moment,
+    note,
+    publications,
+)
 from capeval_pipeline.storage.sql_models import SqlProject
 from capeval_pipeline.storage.warehouse import Warehouse, open_as_of
 
@@ -38,6 +46,12 @@ def publish(tmp_path, lake):
     return call
 
 
+def write_down(folder: Path, version: int) -> Publication:
+    made = made_now(folder, {"raw.toy": version}, {})
+    note(folder, made)
+    return made
+
+
 def value_at(tmp_path, lake, when: datetime, key: str = "raw.toy") -> list[float]:
     publication = as_of(tmp_path / "warehouse", when)
     with open_as_of(lake, publication, SCHEMAS, NO_MODELS, ComputeLimits()) as connection:
@@ -50,6 +64,14 @@ def test_each_publication_can_be_looked_back_to(tmp_path, lake, publish):
     assert value_at(tmp_path, lake, first) == [1.0]
     assert value_at(tmp_path, lake, second) == [2.0]
     assert value_at(tmp_path, lake, datetime.now(UTC)) == [2.0]
+
+
+def test_at_its_own_instant_a_publication_counts_and_just_before_it_does_not(tmp_path):
+    first, second = (write_down(tmp_path, version) for version in range(2))
+    assert as_of(tmp_path, second.published_at) == second
+    assert as_of(tmp_path, second.published_at - timedelta(microseconds=1)) == first
+    with pytest.raises(CapevalError, match="nothing was published by"):
+        as_of(tmp_path, first.published_at - timedelta(microseconds=1))
 
 
 def test_a_table_that_did_not_exist_then_is_empty(tmp_path, lake, publish):
@@ -88,7 +110,7 @@ def test_a_version_whose_log_is_gone_is_refused_too(tmp_path, lake, publish):
 
 
 def test_what_stood_at_the_limit_of_the_retention_is_still_known(tmp_path):
-    made = [note(tmp_path, {"raw.toy": version}) for version in range(3)]
+    made = [write_down(tmp_path, version) for version in range(3)]
     forget_before(tmp_path, made[2].published_at)
     assert [publication.delta_versions["raw.toy"] for publication in publications(tmp_path)] == [1, 2]
 

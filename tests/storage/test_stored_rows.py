@@ -7,7 +7,8 @@ import pytest
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.storage import stored_rows
 from capeval_pipeline.storage.connections import memory_connection
-from capeval_pipeline.storage.lake import Lake, content_version
+from capeval_pipeline.storage.content_versions import content_version
+from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.stored_rows import StoredRows, copied, count_different, find_repeated, stored
 
 SCHEMA = pa.schema(

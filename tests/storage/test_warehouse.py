@@ -3,7 +3,9 @@
 import subprocess
 import sys
 import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,8 +14,9 @@ import pytest
 from capeval_pipeline.errors import BrokenClaims, CapevalError
 from capeval_pipeline.storage.connections import ComputeLimits
 from capeval_pipeline.storage.lake import Lake
+from capeval_pipeline.storage.publications import as_of
 from capeval_pipeline.storage.sql_models import SqlProject, load_project
-from capeval_pipeline.storage.warehouse import Warehouse, open_published
+from capeval_pipeline.storage.warehouse import Warehouse, benchmarks_held_back, open_as_of, open_published
 
 NO_MODELS = SqlProject(models={}, assertions=())
 SCHEMAS = {
@@ -29,11 +32,15 @@ class Published:
         self.link = root / "capeval.duckdb"
         self.warehouse = Warehouse(self.link, root / "warehouse", ComputeLimits(), n_old=1)
 
-    def publish(self, value: float, project: SqlProject = NO_MODELS) -> None:
-        table = pa.table({"benchmark_id": ["arc"], "value": [value]})
-        self.lake.write("estimates.toy", "arc", table)
-        self.lake.write("raw.toy", "arc", table)
+    def publish(self, value: float, project: SqlProject = NO_MODELS, benchmark: str = "arc") -> None:
+        table = pa.table({"benchmark_id": [benchmark], "value": [value]})
+        self.lake.write("estimates.toy", benchmark, table)
+        self.lake.write("raw.toy", benchmark, table)
         self.warehouse.publish(self.lake, SCHEMAS, project, {})
+
+    def rows(self, key: str, column: str = "value") -> dict[str, Any]:
+        with open_published(self.link) as connection:
+            return dict(connection.execute(f"select benchmark_id, {column} from {key}").fetchall())
 
     def value(self) -> float:
         with open_published(self.link) as connection:
@@ -134,13 +141,84 @@ def small_values(tmp_path: Path) -> SqlProject:
     return load_project(folder, known_tables={"estimates.toy"})
 
 
-def test_what_breaks_a_claim_is_not_published_and_says_where(published, small_values, tmp_path):
+def held(published: Published) -> dict[str, tuple[bool, str]]:
+    return {entry.benchmark_id: (entry.is_left_out, entry.sentence) for entry in benchmarks_held_back(published.link)}
+
+
+def test_a_benchmark_that_breaks_a_claim_keeps_its_last_sound_rows_and_others_move_on(published, small_values):
+    """The sound rows stay through any number of publications, tables and views alike, until there are sound ones."""
     published.publish(2.0, small_values)
+    published.publish(11.0, small_values)
+    for value in (5.0, 6.0):
+        published.publish(value, small_values, benchmark="mmlu")
+        for key in ("estimates.toy", "raw.toy", "marts.toys"):
+            assert published.rows(key) == {"arc": 2.0, "mmlu": value}, key
+        is_left_out, sentence = held(published)["arc"]
+        assert not is_left_out
+        assert sentence == (
+            "Shown as last published; what is there now contradicts itself: "
+            "Values are small: 1 row breaks it, one is benchmark_id='arc', value=11.0."
+        )
+    published.publish(3.0, small_values)
+    assert published.rows("marts.toys") == {"arc": 3.0, "mmlu": 6.0}
+    assert held(published) == {}
+
+
+def test_a_benchmark_without_sound_rows_is_left_out(published, small_values):
+    published.publish(2.0, small_values)
+    published.publish(11.0, small_values, benchmark="mmlu")
+    assert published.rows("raw.toy") == published.rows("marts.toys") == {"arc": 2.0}
+    is_left_out, sentence = held(published)["mmlu"]
+    assert is_left_out
+    assert sentence.startswith("Left out of the database, no sound rows of it are known: Values are small")
+    published.publish(11.0, small_values)  # what was published once is sound, what never was is not
+    assert published.rows("marts.toys") == {"arc": 2.0}
+    assert {name: left_out for name, (left_out, _) in held(published).items()} == {"arc": False, "mmlu": True}
+
+
+def test_rows_that_were_sound_under_an_older_claim_are_left_out_too(published, small_values):
+    published.publish(11.0)
+    published.publish(12.0, small_values)
+    assert published.rows("marts.toys") == {}
+    assert held(published)["arc"][0]
+
+
+def test_what_breaks_a_claim_and_is_no_benchmark_s_is_not_published_and_says_where(published, small_values, tmp_path):
+    published.publish(2.0, small_values)
+    claim = tmp_path / "sql" / "tests" / "assert_values_are_small.sql"
+    claim.write_text("-- Values are small.\nselect value from marts.toys where value > 10")
+    project = load_project(tmp_path / "sql", known_tables={"estimates.toy"})
     with pytest.raises(
-        BrokenClaims, match=r"marts.toys: Across tables: Values are small: 1 rows break it, one is benchmark_id='arc'"
+        BrokenClaims, match=r"marts.toys: Across tables: Values are small: 1 row breaks it, one is value=11.0"
     ):
-        published.publish(11.0, small_values)
+        published.publish(11.0, project)
     assert published.value() == 2.0
     assert list((tmp_path / "warehouse").glob("*.building*")) == []
-    published.publish(3.0, small_values)
+    published.publish(3.0, project)
     assert published.value() == 3.0
+
+
+def test_tables_that_are_handed_over_keep_the_rows_of_what_is_held_back(published, small_values):
+    def hand_over(version: str) -> None:
+        rows = pa.table({"benchmark_id": ["arc", "mmlu"], "data_version": [version] * 2})
+        schemas = SCHEMAS | {"meta.versions": rows.schema}
+        published.warehouse.publish(published.lake, schemas, small_values, {"meta.versions": rows})
+
+    published.publish(2.0, small_values)
+    hand_over("old")
+    published.lake.write("estimates.toy", "arc", pa.table({"benchmark_id": ["arc"], "value": [11.0]}))
+    hand_over("new")
+    assert published.rows("meta.versions", "data_version") == {"arc": "old", "mmlu": "new"}
+
+
+def test_looking_back_shows_what_was_held_back_as_it_was_shown(published, small_values):
+    published.publish(2.0, small_values)
+    published.publish(11.0, small_values)
+    published.publish(12.0, small_values, benchmark="mmlu")
+    then = datetime.now(UTC)
+    published.publish(4.0, small_values)
+    publication = as_of(published.link.parent / "warehouse", then)
+    assert sorted(publication.held_back) == ["arc", "mmlu"]
+    with open_as_of(published.lake, publication, SCHEMAS, small_values, ComputeLimits()) as connection:
+        assert connection.execute("select benchmark_id, value from marts.toys").fetchall() == [("arc", 2.0)]
+        assert connection.execute("select benchmark_id, value from raw.toy").fetchall() == [("arc", 2.0)]

@@ -2,6 +2,7 @@
 
 from capeval_pipeline.storage.tables.contract import (
     Table,
+    flag,
     integer,
     moment,
     partitioned,
@@ -72,4 +73,17 @@ PREVIOUS_LEADERBOARD = unpartitioned(
     "Ranks before estimates.strengths of the benchmark last changed; one row per benchmark and model.",
 )
 
-META_TABLES: tuple[Table, ...] = (DATA_VERSIONS, PARTITION_STATE, PIPELINE_VERSION, PREVIOUS_LEADERBOARD)
+HELD_BACK = unpartitioned(
+    SCHEMA,
+    "held_back",
+    ["benchmark_id"],
+    required(
+        text("benchmark_id", "benchmark: its name, or name@version"),
+        text("reason", "the claim that its present rows break, and one of them"),
+        flag("is_left_out", "nothing of it is published; else its last sound rows are"),
+        text("sentence", "what that means for a reader, and why"),
+    ),
+    "Benchmarks that are not published as they are now, since they contradict themselves; one row per benchmark.",
+)
+
+META_TABLES: tuple[Table, ...] = (DATA_VERSIONS, PARTITION_STATE, PIPELINE_VERSION, PREVIOUS_LEADERBOARD, HELD_BACK)

@@ -28,6 +28,12 @@ order_bias as (
 
 ),
 
+held_back as (
+
+    select * from meta.held_back
+
+),
+
 said as (
 
     select
@@ -377,6 +383,15 @@ final as (
         false as is_skipped,
         true as is_computed
     from order_sentences
+    union all
+    select
+        benchmark_id,
+        'publication' as question,
+        sentence,
+        'meta.held_back' as source_table,
+        false as is_skipped,
+        true as is_computed
+    from held_back
 
 )
 
