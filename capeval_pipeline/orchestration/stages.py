@@ -32,6 +32,7 @@ from capeval_pipeline.orchestration.records import (
     latest_records,
     values_hash,
 )
+from capeval_pipeline.orchestration.whole_changes import undo_unfinished, whole_change
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.conformity import conform, conform_stored, empty
@@ -280,6 +281,7 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
     run_config = {name: config.pop(name, None) for name in step.run_fields}
     overrides = {name: value for name, value in config.items() if value is not None}
     with workspace.benchmark_lock(benchmark_id):
+        undo_unfinished(workspace, context.instance, benchmark_id)
         facts = workspace.benchmark(benchmark_id)
         settings = workspace.stage_settings(step.stage, facts, overrides)
         if step.uses_full and is_full:
@@ -355,7 +357,10 @@ def write_outputs(
     record: VersionRecord,
     numbers: Mapping[str, float | int],
 ) -> Iterator[Any]:
-    """Put every table through its contract, then write all, then tell Dagster; if one is refused nothing is written."""
+    """Put every table through its contract, then write all, then tell Dagster; if one is refused nothing is written.
+
+    What is not written and told to its end is undone by whoever comes next.
+    """
     tables: dict[str, pa.Table | StoredRows] = {}
     for key in step.outputs:
         try:
@@ -365,13 +370,16 @@ def write_outputs(
                 passed=False, asset_key=asset_key(key), check_name=CONTRACT_CHECK, description=str(refused)
             )
             raise
-    for key in step.outputs:
-        table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
-        shown = first_rows(table)
-        written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
-        made = recorded(record, key, written, outcome)
-        page = page_of_part(workspace, key, benchmark_id, shown, sentences_on(made, outcome))
-        yield materialized(workspace, step, key, made, {**page, **numbers, "reused": False})
+    told = []
+    with whole_change(workspace, [benchmark_id], step.outputs):
+        for key in step.outputs:
+            table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
+            shown = first_rows(table)
+            written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
+            told.append((key, recorded(record, key, written, outcome), shown))
+        for key, made, shown in told:
+            page = page_of_part(workspace, key, benchmark_id, shown, sentences_on(made, outcome))
+            yield materialized(workspace, step, key, made, {**page, **numbers, "reused": False})
 
 
 def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: StageResult) -> VersionRecord:
@@ -399,11 +407,12 @@ def materialized(
     return dg.MaterializeResult(
         asset_key=asset_key(key),
         data_version=dg.DataVersion(made.data_version),
+        # what a person reads stands first: the UI keeps this order
         metadata={
-            **made.metadata(),
+            **extra,
             "dagster/row_count": made.n_rows,
             "dagster/uri": workspace.lake.uri(key),
-            **extra,
+            **made.metadata(),
         },
         check_results=[
             dg.AssetCheckResult(

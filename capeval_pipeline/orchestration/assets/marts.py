@@ -16,6 +16,7 @@ from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
+from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.storage.conformity import conform
 from capeval_pipeline.storage.held_back import HELD_BACK
@@ -70,6 +71,7 @@ def build_marts(project: SqlProject, steps: Sequence[StageAsset]) -> dg.AssetsDe
     def publish(context: dg.AssetExecutionContext) -> Iterator[Any]:
         workspace: Workspace = context.resources.workspace
         with file_lock(workspace.settings.root / "locks" / "publish.lock"):
+            undo_all_unfinished(workspace, context.instance)
             yield from _publish(context, workspace, project, published_keys(steps))
 
     return publish
@@ -173,7 +175,7 @@ def _materialized(key: str, record: VersionRecord, extra: Mapping[str, Any]) -> 
     return dg.MaterializeResult(
         asset_key=asset_key(key),
         data_version=dg.DataVersion(record.data_version),
-        metadata={**record.metadata(), "dagster/row_count": record.n_rows, **extra},
+        metadata={**extra, "dagster/row_count": record.n_rows, **record.metadata()},
         check_results=[
             dg.AssetCheckResult(
                 passed=bool(passed),

@@ -100,12 +100,12 @@ def _write(context: dg.AssetExecutionContext, workspace: Workspace, project: Sql
     return dg.MaterializeResult(
         data_version=dg.DataVersion(record.data_version),
         metadata={
-            **record.metadata(),
             **page_of_table(workspace, PAGES, _listed(versions), [_said(versions, stale, is_reused)], ON_PAGES),
             "dagster/row_count": len(versions),
             "n_pages": len(versions),
             "n_written": len(stale),
             "reused": is_reused,
+            **record.metadata(),
         },
     )
 

@@ -126,9 +126,9 @@ def _result(
         asset_key=asset_key(study.table),
         data_version=dg.DataVersion(record.data_version),
         metadata={
-            **record.metadata(),
+            **extra,
             "dagster/row_count": record.n_rows,
             "dagster/uri": workspace.lake.uri(study.table),
-            **extra,
+            **record.metadata(),
         },
     )
