@@ -24,6 +24,7 @@ from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.stages import StageAsset
+from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
 from capeval_pipeline.storage.held_back import HeldBack
@@ -110,6 +111,7 @@ def run(
     """
     graph = build_graph()
     end_dead_runs(instance)
+    undo_all_unfinished(workspace, instance)
     known = instance.get_dynamic_partitions(BENCHMARKS.name or "")
     chosen = list(benchmarks) or sorted(known)
     runs = []

@@ -28,6 +28,7 @@ from capeval_pipeline.orchestration.stages import (
     recorded,
     sentences_on,
 )
+from capeval_pipeline.orchestration.whole_changes import whole_change
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.storage.lake import benchmark_key
 from capeval_pipeline.storage.stored_rows import StoredRows
@@ -115,14 +116,18 @@ def _ready(workspace: Workspace, staged: Path, benchmark_id: str) -> _Ready:
 
 
 def _written(workspace: Workspace, ready: Mapping[str, _Ready]) -> Iterator[Told]:
-    """One commit a table, the ledgers last."""
-    for key in ingest.outputs:
-        parts = {name: made.tables[key] for name, made in ready.items()}
-        shown = {name: first_rows(rows) for name, rows in parts.items()}
-        written = workspace.lake.write_parts(key, parts, clock_columns=clock_columns(key))
-        for name, made in ready.items():
-            record = recorded(made.record, key, written[name], made.outcome)
-            page = page_of_part(workspace, key, name, shown[name], sentences_on(record, made.outcome))
+    """One commit a table; then Dagster is told. What is not written and told to its end is undone by who comes next."""
+    told = []
+    with whole_change(workspace, list(ready), ingest.outputs):
+        for key in ingest.outputs:
+            parts = {name: made.tables[key] for name, made in ready.items()}
+            shown = {name: first_rows(rows) for name, rows in parts.items()}
+            written = workspace.lake.write_parts(key, parts, clock_columns=clock_columns(key))
+            for name, made in ready.items():
+                told.append((key, name, recorded(made.record, key, written[name], made.outcome), shown[name]))
+        for key, name, record, rows in told:
+            made = ready[name]
+            page = page_of_part(workspace, key, name, rows, sentences_on(record, made.outcome))
             yield from _told(workspace, key, name, record, {**page, **made.numbers, "reused": False})
 
 

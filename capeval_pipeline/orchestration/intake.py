@@ -10,6 +10,7 @@ from capeval_pipeline.ingestion.batch import Batch, ledger_in, read_batch
 from capeval_pipeline.ingestion.discovery import Place
 from capeval_pipeline.ingestion.reading import Request
 from capeval_pipeline.orchestration import driver
+from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.storage.conformity import empty
 from capeval_pipeline.storage.stored_rows import StoredRows
@@ -48,6 +49,7 @@ def commit(
     batch.save(folder)
     names = sorted(batch.changes)
     driver.end_dead_runs(instance)
+    undo_all_unfinished(workspace, instance)
     driver.add_benchmarks(instance, names)
     progress(f"committing {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else ""))
     driver.run_ingest(job, instance, folder, names)

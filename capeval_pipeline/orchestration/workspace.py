@@ -19,6 +19,7 @@ from capeval_pipeline.settings import Settings
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.connections import ComputeLimits
 from capeval_pipeline.storage.lake import Lake, benchmark_key, lake_of
+from capeval_pipeline.storage.unfinished import SUFFIX, noted_benchmark, put_back
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ class Workspace:
         with file_lock(self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}.lock"):
             yield
 
+    def unfinished_note(self, benchmark_id: str) -> Path:
+        """Where it is noted that tables of a benchmark are being changed together."""
+        return self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}{SUFFIX}"
+
     @contextmanager
     def staging_folder(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Path]:
         """Path of a folder for temporary readings, gone afterwards. One ingest at a time holds it.
@@ -89,6 +94,9 @@ class Workspace:
         with file_lock(self.settings.root / "locks" / "ingest.lock", lambda: progress("waiting for another ingest")):
             for left in temporary.glob("ingest-*"):
                 shutil.rmtree(left, ignore_errors=True)
+            for note in sorted((self.settings.root / "locks").glob(f"*{SUFFIX}")):
+                with self.benchmark_lock(noted_benchmark(note) or ""):
+                    put_back(note, self.lake)  # the ledger must say what is there; Dagster is told before the commit
             folder = temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
             try:
                 yield folder

@@ -53,14 +53,39 @@ def write_benchmark(folder: Path, models: Sequence[str], *, n_items: int = 120, 
     return folder
 
 
+VERSIONS = """
+    select "schema" || '.' || "table" as key, benchmark_id, data_version
+    from meta.data_versions
+    where "table" <> 'partition_state'
+    order by all
+"""
+HISTORY = {"raw.files", "readings.files"}
+"""Tables that keep when and from where something came, which two workspaces need not share."""
+
+
+def environment_of(data: Path) -> dict[str, str]:
+    """The environment of a command on the workspace `data`."""
+    return {**os.environ, "CAPEVAL_DATA": str(data), "COLUMNS": "200"}
+
+
+def query_of(sql: str, data: Path) -> list[dict]:
+    """Rows of a query over the published database of a workspace."""
+    return json.loads(call_capeval("sql", sql, "--json", data=data).stdout)
+
+
+def versions_of(data: Path) -> dict[tuple[str, str], str]:
+    """(Table, benchmark) → data version of what is published, tables of history apart."""
+    rows = query_of(VERSIONS, data)
+    return {(row["key"], row["benchmark_id"]): row["data_version"] for row in rows if row["key"] not in HISTORY}
+
+
 def call_capeval(
     *words: str, data: Path, timeout: float = 300, check: bool = True
 ) -> "subprocess.CompletedProcess[str]":
     """The command on the workspace `data`, in a process of its own; with check an exit other than 0 fails the test."""
-    environment = {**os.environ, "CAPEVAL_DATA": str(data), "COLUMNS": "200"}
     done = subprocess.run(
         [COMMAND, *words],
-        env=environment,
+        env=environment_of(data),
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -1,0 +1,62 @@
+"""Changes of several tables that are seen whole or not at all, though each table is a commit of its own.
+
+Before the first table is written a note says at which version each is; the note goes when the last one is written and
+told. Whoever finds a note whose writer is gone puts the benchmark's parts of those versions back: the lake deletes no
+file until its retention is over. Writers and finders hold the benchmark's lock.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from capeval_pipeline.errors import LakeError
+from capeval_pipeline.storage.lake import Lake, PartVersion
+from capeval_pipeline.storage.stored_rows import StoredRows
+from capeval_pipeline.storage.tables import TABLES
+
+SUFFIX = ".unfinished.json"
+
+
+def note_before(path: Path, lake: Lake, benchmark_id: str, keys: Sequence[str]) -> None:
+    """Write down the versions of tables before a benchmark's parts of them are changed."""
+    noted = {"benchmark_id": benchmark_id, "versions": {key: lake.delta_version(key) for key in keys}}
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(noted), encoding="utf-8")
+    os.replace(aside, path)
+
+
+def noted_benchmark(path: Path) -> str | None:
+    """Whose change a note is about, None if it has gone meanwhile."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["benchmark_id"])
+    except FileNotFoundError:
+        return None
+
+
+def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
+    """Make a benchmark's parts what they were when the note was written; what they are now, by table that changed.
+
+    Nothing where there is no note; it stays until the caller has told of what came back. A table that the change was
+    the first to write stays, empty. Raises LakeError.
+    """
+    if not path.exists():
+        return {}
+    noted = json.loads(path.read_text(encoding="utf-8"))
+    benchmark_id, versions = noted["benchmark_id"], noted["versions"]
+    before = lake.pinned({key: version for key, version in versions.items() if version is not None})
+    found = {}
+    for key, version in versions.items():
+        schema = lake.schema(key)
+        if schema is None or lake.delta_version(key) == version:
+            continue
+        try:
+            rows = StoredRows(schema, tuple(before.paths(key, benchmark_id)))
+        except LakeError as error:
+            raise LakeError(
+                f"{benchmark_id}: an interrupted change cannot be undone ({error}); delete {path} and ingest the "
+                "benchmark's files again"
+            ) from error
+        clock = TABLES[key].clock_columns if key in TABLES else ()
+        found[key] = lake.write(key, benchmark_id, rows, clock_columns=clock)
+    return found
