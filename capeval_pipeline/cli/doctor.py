@@ -13,6 +13,7 @@ import typer
 
 from capeval_pipeline.cli.invocation import Invocation, invocation, print_table
 from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.reporting.numbers import counted
 
 PACKAGES = (
     "capeval-pipeline",
@@ -42,19 +43,24 @@ class Finding:
 
 
 def doctor(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+    context: typer.Context,
+    is_cleaning: Annotated[
+        bool, typer.Option("--clean", help="Delete files of the lake that nothing names any more.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
-    """Check settings, versions, the data folder, runs that died, the daemon and the published file.
+    """Check settings, versions, the data folder, the lake, runs that died, the daemon and the published file.
 
-    Ends with 1 if something is broken. Runs whose process is gone are ended, and what they held is freed.
+    Ends with 1 if something is broken. Runs whose process is gone are ended, and what they held is freed. With
+    --clean files older than log_retention_days go which neither a table nor a published database names.
 
-    Example: `capeval doctor`
+    Example: `capeval doctor` · `capeval doctor --clean`
     """
     call = invocation(context)
     versions = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
     settings, findings = _settings(call, context)
     if settings:
-        for look in (_folder, _stage_blocks, _runs_and_daemon, _published):
+        for look in (_folder, _stage_blocks, _lake, _runs_and_daemon, _published, *([_cleaned] if is_cleaning else [])):
             findings += _looked(look, call)
     is_broken = any(finding.state == "broken" for finding in findings)
     if as_json:
@@ -138,6 +144,19 @@ def _stage_blocks(call: Invocation) -> Iterator[Finding]:
         yield Finding(f"[{stage}]", "ok", f"capeval.toml sets {told}")
 
 
+def _lake(call: Invocation) -> Iterator[Finding]:
+    """Where the tables lie and whether they can be read."""
+    lake = call.workspace.lake
+    n_benchmarks = lake.read("raw.benchmarks").num_rows if lake.has_table("raw.benchmarks") else 0
+    yield Finding("lake", "ok", f"{lake.root} answers and holds {counted(n_benchmarks, 'benchmark')}")
+
+
+def _cleaned(call: Invocation) -> Iterator[Finding]:
+    from capeval_pipeline.orchestration.automation import clean
+
+    yield Finding("cleaning", "ok", clean(call.workspace))
+
+
 def _runs_and_daemon(call: Invocation) -> Iterator[Finding]:
     if not (call.settings.dagster_home / "dagster.yaml").exists():
         yield Finding("runs", "note", "nothing has run in this workspace yet")
@@ -184,7 +203,7 @@ def _published(call: Invocation) -> Iterator[Finding]:
         )
         yield Finding("database", "broken", sentence)
     else:
-        yield Finding("database", "ok", f"{database} opens and holds {n_benchmarks} benchmarks")
+        yield Finding("database", "ok", f"{database} opens and holds {counted(n_benchmarks, 'benchmark')}")
 
 
 def _version(package: str) -> str | None:

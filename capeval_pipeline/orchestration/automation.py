@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.storage.retention import clean_lake
 
@@ -102,7 +103,7 @@ def automatic_jobs(job: driver.JobSource) -> list[dg.JobDefinition]:
     @dg.op(name="refresh_everything", required_resource_keys={"workspace"})
     def refresh_everything(context: dg.OpExecutionContext) -> None:
         _refresh(context, job, Request())
-        clean(context.resources.workspace, context.log.info)
+        context.log.info(clean(context.resources.workspace))
 
     @dg.op(name="refresh_at_full_size", required_resource_keys={"workspace"})
     def refresh_at_full_size(context: dg.OpExecutionContext) -> None:
@@ -133,8 +134,8 @@ def schedules(settings: Settings) -> Sequence[Any]:
     ]
 
 
-def clean(workspace: Workspace, tell: Callable[[str], None]) -> int:
-    """Delete what neither the lake's retention nor a published database needs; returns the number of files."""
+def clean(workspace: Workspace) -> str:
+    """Delete what neither the lake's retention nor a published database needs; returns a sentence about it."""
     settings = workspace.settings
     n_deleted = clean_lake(
         workspace.lake,
@@ -142,8 +143,7 @@ def clean(workspace: Workspace, tell: Callable[[str], None]) -> int:
         settings.warehouse_folder,
         retention_days=settings.log_retention_days,
     )
-    tell(f"{n_deleted} files of the lake deleted that nothing names any more")
-    return n_deleted
+    return f"{counted(n_deleted, 'file')} of the lake deleted that nothing names any more"
 
 
 def _refresh(context: dg.OpExecutionContext, job: driver.JobSource, request: Request) -> None:

@@ -9,11 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from capeval_pipeline.cli import main
 from capeval_pipeline.cli.up import check_free, watch, workspace_file
 from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.storage.lake import Lake, benchmark_key
 from tests.reporting.published import publish
 
 
@@ -21,8 +23,8 @@ from tests.reporting.published import publish
 def doctor(monkeypatch, capsys):
     """Run `capeval doctor --json` on a folder: (exit code, report)."""
 
-    def call(folder: Path) -> tuple[int, dict]:
-        monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(folder), "doctor", "--json"])
+    def call(folder: Path, *words: str) -> tuple[int, dict]:
+        monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(folder), "doctor", "--json", *words])
         with pytest.raises(SystemExit) as ended:
             main()
         return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
@@ -63,6 +65,39 @@ def test_broken_settings_are_a_finding_and_code_one(doctor, tmp_path, text):
     code, report = doctor(tmp_path)
     assert code == 1
     assert state_of(report, "settings") == "broken"
+
+
+def test_cleaning_deletes_old_files_that_nothing_names_and_only_when_asked(doctor, tmp_path):
+    """The nightly run cleans too; whoever has no daemon asks for it. Files within log_retention_days stay."""
+    lake = Lake(tmp_path / "lake")
+    for number in (1, 2):
+        lake.write("raw.benchmarks", "arc", pa.table({"benchmark_id": ["arc"], "version": [str(number)]}))
+    parts = tmp_path / "lake" / "raw" / "benchmarks"
+    stray = parts / f"benchmark_key={benchmark_key('arc')}" / "part-of-a-run-that-died.parquet"
+    stray.write_bytes(b"nobody names this")
+    os.utime(stray, (time.time() - 30 * 86_400,) * 2)
+
+    _, report = doctor(tmp_path)
+    assert stray.exists()
+    assert state_of(report, "lake") == "ok"
+
+    code, report = doctor(tmp_path, "--clean")
+    assert code == 0
+    cleaned = next(finding["sentence"] for finding in report["findings"] if finding["what"] == "cleaning")
+    assert cleaned == "1 file of the lake deleted that nothing names any more"
+    assert not stray.exists()
+    assert len(list(parts.rglob("*.parquet"))) == 2, "the version before can still be looked back to"
+
+
+def test_a_lake_that_cannot_be_read_is_broken(doctor, tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPEVAL_LAKE_URI", "s3://nowhere/lake")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "any")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    code, report = doctor(tmp_path)
+    assert code == 1
+    assert state_of(report, "lake") == "broken"
 
 
 def test_a_published_link_to_nothing_is_broken(doctor, tmp_path):
