@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from capeval_pipeline.formats.cells import encoded, plain
@@ -26,7 +27,10 @@ class ItemsOfFile:
         self._told = np.zeros(1024, np.uint8)
 
     def add(self, rows: pa.Table) -> None:
-        """Rows that say what items are (ITEM_ROWS)."""
+        """Rows that say what items are (ITEM_ROWS); what names no item, by id or by content, says nothing."""
+        rows = rows.filter(pc.or_(rows.column("item").is_valid(), rows.column("content_hash").is_valid()))
+        if not rows.num_rows:
+            return
         numbers, new = self._numbered(rows)
         said = np.zeros(rows.num_rows, np.uint8)
         for bit, name in enumerate(_SAID):

@@ -5,6 +5,7 @@ Nothing here grows with the file but a few bytes a record and an item.
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def reading_schema(name: str) -> pa.Schema:
 
 
 class Part:
-    """Rows of one file for one benchmark. Add chunks, settle, then finish; the folder then holds the readings."""
+    """Rows of one file for one benchmark: add chunks, end, settle, finish; the folder then holds the readings."""
 
     def __init__(
         self,
@@ -71,6 +72,9 @@ class Part:
         self._model_numbers: dict[str, int] = {}
         self._names: dict[str, int] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
+        # rows are compressed and written while the next ones are read; one chunk waits at most
+        self._background = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future[None] | None = None
 
     # -- adding ---------------------------------------------------------------------------------------------------
 
@@ -113,6 +117,18 @@ class Part:
         return np.array(numbers, np.int64)[names.indices.to_numpy(zero_copy_only=False)]
 
     def _write(self, name: str, rows: pa.Table, added: Mapping[str, np.ndarray], place_format: str) -> None:
+        flag = HAS_METRIC if name == "metric_values" else HAS_VERDICT
+        self.records.mark(rows.column("record").to_numpy(), flag)
+        self._written()
+        self._writing = self._background.submit(self._write_rows, name, rows, added, place_format)
+
+    def _written(self) -> None:
+        """Wait for the rows that are being written; raises what writing them raised."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def _write_rows(self, name: str, rows: pa.Table, added: Mapping[str, np.ndarray], place_format: str) -> None:
         n_rows = rows.num_rows
         shared = {"benchmark_id": self.benchmark_id, "file_id": self.file_id, "place_format": place_format}
         columns, schema = [], _written_schema(name)
@@ -130,8 +146,16 @@ class Part:
                 self._path(name), schema, compression="zstd", compression_level=1, store_schema=False
             )
         self._writers[name].write_table(pa.table(columns, schema=schema))
-        flag = HAS_METRIC if name == "metric_values" else HAS_VERDICT
-        self.records.mark(rows.column("record").to_numpy(), flag)
+
+    def end(self) -> None:
+        """All chunks are added: close the files of rows; raises what writing them raised."""
+        self._written()
+        for writer in self._writers.values():
+            writer.close()
+
+    def stop(self) -> None:
+        """Nothing writes to the folder any more, however reading ended."""
+        self._background.shutdown()
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.parquet"
@@ -144,8 +168,6 @@ class Part:
         Each record counts once: rejected, else duplicate if all its verdict rows are repetitions, else kept. Metric
         rows speak for a record only where it has no other row (a line of another filter).
         """
-        for writer in self._writers.values():
-            writer.close()
         written, self._writers = [name for name in KEYS if name in self._writers], {}
         file = Path(self.unit.shown_path).name
         with scratch_connection(self._limits) as connection:

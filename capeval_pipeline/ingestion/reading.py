@@ -302,13 +302,13 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
         instances=unit.declared.instances,
         limits=request.limits,
     )
+    parts: dict[str, Part] = {}
     try:
         reading = READERS[report.format].read(unit.path, options)
         facts = reading.facts
         name, version = own_benchmark(unit, request, facts)
         _check_name(unit, benchmark_id_of(name, version))
         is_fixed = request.benchmark is not None or unit.declared.name is not None
-        parts: dict[str, Part] = {}
         n_read = 0
         for chunk in reading.chunks:
             n_read += chunk.n_read
@@ -320,10 +320,15 @@ def _read(unit: Unit, request: Request, report: UnitReport, folder: Path) -> dic
                         benchmark_id, where, report.file_id, unit, facts.model_settings, canonical_names
                     )
                 parts[benchmark_id].add(share)
+        for part in parts.values():
+            part.end()
     except (FileRefused, AssertionError):
         raise
     except Exception as error:
         raise _not_followed(unit, report.format, error) from error
+    finally:
+        for part in parts.values():
+            part.stop()
     own = benchmark_id_of(name, version)
     if not parts:
         parts[own] = Part(own, folder / "part0", report.file_id, unit, facts.model_settings, {})

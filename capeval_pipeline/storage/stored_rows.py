@@ -103,7 +103,8 @@ def copied(connection: duckdb.DuckDBPyConnection, sql: str, schema: pa.Schema, p
     """The result of a query in a Parquet file, in the query's order; without rows there is no file."""
     columns = ", ".join(f"{quoted(field.name)}::{sql_type(field.type)} as {quoted(field.name)}" for field in schema)
     written = connection.execute(
-        f"copy (select {columns} from ({sql})) to {text_literal(str(path))} (format parquet, compression zstd)"
+        f"copy (select {columns} from ({sql})) to {text_literal(str(path))} "
+        "(format parquet, compression zstd, compression_level 1)"
     ).fetchall()[0][0]
     if not written:
         path.unlink(missing_ok=True)

@@ -229,6 +229,36 @@ def test_a_name_under_which_nothing_could_be_read_makes_no_benchmark(tmp_path, w
     assert sorted(row["benchmark_id"] for row in workspace.rows("raw.benchmarks")) == ["arc", "runs"]
 
 
+NAMELESS = {
+    "wide": ("a.csv", "sample_id,elm,oak\n,1,0\n"),
+    "long": ("a.csv", "item_id,model,score\n,elm,1\n,oak,0\n"),
+    "long lines": ("a.jsonl", '{"item_id": null, "model": "elm", "score": 1}\n{"item_id": "", "model": "oak", "score": 0}\n'),
+    "judgments": ("a.csv", "item_id,model_a,model_b,winner\n,elm,oak,model_a\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NAMELESS)
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_row_that_names_no_item_makes_none(tmp_path, workspace, kind, beside):
+    name, text = NAMELESS[kind]
+    write(tmp_path / "runs" / name, text)
+    if beside:
+        write(tmp_path / "runs" / "good.csv", GOOD)
+    workspace.ingest([tmp_path / "runs"])
+    assert {row["item_id"] for row in workspace.rows("raw.items")} == ({"g1", "g2"} if beside else set())
+    assert {row["n_kept"] for row in workspace.rows("raw.files") if row["path"].endswith(name)} == {0}
+    assert "key_missing" in {row["reason"] for row in workspace.rows("raw.rejections")}
+
+
+def test_a_disk_full_of_rows_ends_the_batch_with_one_sentence(tmp_path, workspace, monkeypatch):
+    def full(part, *words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Part, "_write_rows", full)
+    with pytest.raises(CapevalError, match="no space left for temporary readings in .*; nothing of these files is in"):
+        workspace.ingest([write(tmp_path / "runs" / "a.csv", GOOD)])
+
+
 def test_the_workspace_as_a_path_means_what_people_put_there_and_not_its_own_tables(tmp_path, workspace):
     for name in ("lake", "warehouse", "dagster", "tmp", "reports"):
         write(workspace.data / name / "table.csv", GOOD)
