@@ -232,7 +232,7 @@ def test_a_name_under_which_nothing_could_be_read_makes_no_benchmark(tmp_path, w
 NAMELESS = {
     "wide": ("a.csv", "sample_id,elm,oak\n,1,0\n"),
     "long": ("a.csv", "item_id,model,score\n,elm,1\n,oak,0\n"),
-    "long lines": ("a.jsonl", '{"item_id": null, "model": "elm", "score": 1}\n{"item_id": "", "model": "oak", "score": 0}\n'),
+    "long lines": ("a.jsonl", '{"item_id": null, "model": "elm", "score": 1}\n{"item_id": "", "model": "oak"}'),
     "judgments": ("a.csv", "item_id,model_a,model_b,winner\n,elm,oak,model_a\n"),
 }  # fmt: skip
 
@@ -255,7 +255,7 @@ def test_a_disk_full_of_rows_ends_the_batch_with_one_sentence(tmp_path, workspac
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Part, "_write_rows", full)
-    with pytest.raises(CapevalError, match="no space left for temporary readings in .*; nothing of these files is in"):
+    with pytest.raises(CapevalError, match=r"no space left for temporary readings in .*; nothing of these files is in"):
         workspace.ingest([write(tmp_path / "runs" / "a.csv", GOOD)])
 
 
