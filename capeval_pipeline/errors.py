@@ -50,11 +50,16 @@ class BrokenClaims(CapevalError):
         super().__init__(f"not published, the database stays as it was: {first}")
 
 
+DISK_IS_FULL = "the disk is full; free some space and do it again"
+FULL_DISK = ("No space left on device", "database or disk is full", "os error 28", DISK_IS_FULL)
+"""What is said of a full disk: by the system, by SQLite, by delta-rs, by us."""
+
+
 def one_sentence(error: BaseException) -> str:
     """An error of a library as one line; a full disk, whichever library met it, as the plain fact and what to do."""
     text = str(error).strip()
     if is_disk_full(error):
-        return "the disk is full; free some space and run it again"
+        return DISK_IS_FULL
     return text.splitlines()[0] if text else type(error).__name__
 
 
@@ -66,7 +71,3 @@ def is_disk_full(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
-
-
-FULL_DISK = ("No space left on device", "database or disk is full", "StorageFull", "os error 28")
-"""What the libraries say of a full disk: the system's own words, SQLite's, those of delta-rs."""

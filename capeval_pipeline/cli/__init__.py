@@ -24,7 +24,7 @@ from capeval_pipeline.cli.sql import sql
 from capeval_pipeline.cli.status import status
 from capeval_pipeline.cli.up import up
 from capeval_pipeline.cli.verify import verify
-from capeval_pipeline.errors import CapevalError
+from capeval_pipeline.errors import DISK_IS_FULL, CapevalError, is_disk_full
 
 WRONG_USE: Any = typer.BadParameter.__mro__[2]
 """ClickException, as typer raises it: newer ones bring a click of their own, whose errors are not the package's."""
@@ -107,6 +107,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
+    except Exception as error:
+        if debug or not is_disk_full(error):
+            raise
+        print(f"capeval: {DISK_IS_FULL}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(_interrupted() if code == INTERRUPTED else code if isinstance(code, int) else 0)
 
 

@@ -273,6 +273,8 @@ def _reason_of(event: dg.DagsterEvent) -> str:
     error = event.step_failure_data.error
     if error is None:
         return "failed without an error"
+    if any(phrase in error.to_string() for phrase in errors.FULL_DISK) and errors.DISK_IS_FULL not in error.to_string():
+        return errors.DISK_IS_FULL
     while error.cause is not None and error.cls_name not in OWN_ERRORS:
         error = error.cause
     message = str(error.message).strip().splitlines()[0]

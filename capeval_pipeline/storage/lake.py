@@ -25,7 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from capeval_pipeline.errors import LakeError
+from capeval_pipeline.errors import DISK_IS_FULL, LakeError, is_disk_full
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.storage.connections import scratch_connection, text_literal
 from capeval_pipeline.storage.content_versions import content_version
@@ -134,20 +134,19 @@ class Lake:
         that lie in the part already stay. Raises LakeError when the disk or the object store refuses, or when other
         writers won WRITE_ATTEMPTS times running.
         """
-        if isinstance(table, StoredRows):
-            assert benchmark_id is not None, "rows in files are those of a benchmark"
+        if benchmark_id is not None:
             return self.write_parts(key, {benchmark_id: table}, clock_columns=clock_columns)[benchmark_id]
-        part = UNPARTITIONED if benchmark_id is None else benchmark_key(benchmark_id)
         version = content_version(table, without=clock_columns)
-        return self._write_part(key, repr(benchmark_id), part, table, version)
+        return self._write_part(key, "all", UNPARTITIONED, table, version)
 
     def write_parts(
         self, key: str, parts: Mapping[str, pa.Table | StoredRows], *, clock_columns: Sequence[str] = ()
     ) -> dict[str, PartVersion]:
         """Replace the parts of any number of benchmarks in one commit; raises as `write` does.
 
-        Nothing of them is held: files of stored rows become the lake's by their names. In an object store, and where
-        a table gets new columns, every part is a commit of its own.
+        Nothing of stored rows is held: their files become the lake's by their names. In an object store, and where a
+        table gets new columns, every part is a commit of its own. (Else the files are not delta-rs's to write: on a
+        full disk its writer panics on stderr.)
         """
         rows = dict(parts)
         versions = {name: content_version(part, without=clock_columns) for name, part in rows.items()}
@@ -155,14 +154,14 @@ class Lake:
         if not rows:
             return {}
         schema = pa.unify_schemas([part.schema for part in rows.values()])
-        if not self.is_local or not self._has_columns(key, schema):
+        named = ", ".join(repr(name) for name in list(rows)[:3])
+        if not self.is_local or not self._retried(key, named, lambda: self._has_columns(key, schema)):
             return {
                 name: self._write_part(key, repr(name), benchmark_key(name), part, versions[name])
                 for name, part in rows.items()
             }
         with_key = schema.append(pa.field(PARTITION_COLUMN, pa.string()))
         added = {name: self._take_over(key, name, part) for name, part in rows.items()}
-        named = ", ".join(repr(name) for name in list(rows)[:3])
         properties = CommitProperties(
             custom_metadata={
                 "capeval_part": ",".join(map(benchmark_key, rows)),
@@ -207,8 +206,8 @@ class Lake:
     def _take_over(self, key: str, benchmark_id: str, part: pa.Table | StoredRows) -> list[Path]:
         """Files of a part under the names they have in the lake; what lies elsewhere is moved there."""
         folder = Path(self.uri(key)) / f"{PARTITION_COLUMN}={benchmark_key(benchmark_id)}"
-        folder.mkdir(parents=True, exist_ok=True)
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             if isinstance(part, pa.Table):
                 path = folder / _file_name()
                 if part.num_rows:
@@ -445,6 +444,8 @@ def _with_columns_of(complete: pa.Table, found: pa.Table) -> pa.Table:
 
 def _first_line(error: Exception) -> str:
     """A sentence: the first line, and of an object store's tree of causes, which arrows join, the innermost too."""
+    if is_disk_full(error):
+        return DISK_IS_FULL
     lines = [_TREE.sub("", line).strip() for line in str(error).strip().splitlines()]
     if not lines:
         return type(error).__name__

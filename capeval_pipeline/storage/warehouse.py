@@ -105,10 +105,10 @@ class Warehouse:
             self._point_link_to(finished)
             publications.note(self._folder, publication)
         except CapevalError:
-            unfinished.unlink(missing_ok=True)
+            self._sweep_unfinished()
             raise
         except (duckdb.Error, OSError) as error:
-            unfinished.unlink(missing_ok=True)
+            self._sweep_unfinished()
             raise CapevalError(
                 f"building {self._link.name} failed, the published one is untouched: {one_sentence(error)}"
             ) from error
