@@ -244,6 +244,9 @@ class RowCollector:
 
 def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
     names = {name for row in rows for name in row}
+    unknown = sorted(names - set(schema.names))
+    if unknown:  # a reader's slip, which would else lose the column without a word
+        raise TypeError(f"rows have no column {unknown[0]!r}; there are {', '.join(schema.names)}")
     return rows_of(schema, {name: [row.get(name) for row in rows] for name in sorted(names)}, len(rows))
 
 
