@@ -31,3 +31,13 @@ def test_the_default_values_are_accepted_as_config(stage, instance):
     assert {
         name: value for name, value in result.output_for_node("step").items() if name not in ("full", "rebuild")
     } == defaults
+
+
+def test_bounds_stand_in_the_description_in_words():
+    fields = config_fields(STAGE_SETTINGS["identification"])
+    assert fields["n_seeds"].description.endswith("(default None; at least 1, at most 10000)")
+    assert fields["delta"].description.endswith("(default 0.1; above 0, below 0.5)")
+    shown = " ".join(
+        str(field.description) for model in STAGE_SETTINGS.values() for field in config_fields(model).values()
+    )
+    assert "=" not in shown.replace("false when", ""), "a bound is shown as the program writes it"

@@ -36,11 +36,11 @@ N_ITEMS = 40
 MADE_AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
-def publish(path: Path, *, with_estimates: bool = True) -> Path:
+def publish(path: Path, *, with_estimates: bool = True, models: Sequence[str] = MODELS, n_clusters: int = 3) -> Path:
     """Write the database; without estimates, every table of estimates and simulations stays empty."""
-    tables = raw_tables()
+    tables = raw_tables(models)
     if with_estimates:
-        tables |= estimates()
+        tables |= estimates(models, n_clusters)
     with duckdb.connect(str(path)) as connection:
         connection.execute("set timezone = 'UTC'")
         for key, contract in TABLES.items():
@@ -61,7 +61,7 @@ def publish(path: Path, *, with_estimates: bool = True) -> Path:
 Rows = list[Mapping[str, Any]]
 
 
-def raw_tables() -> dict[str, Rows]:
+def raw_tables(names_of_models: Sequence[str] = MODELS) -> dict[str, Rows]:
     """What ingest would have left of the two benchmarks."""
     common = {"higher_is_better": True, "score_low": 0.0, "score_high": 1.0, "settings": "{}", "metric": "accuracy"}
     benchmarks = [
@@ -80,7 +80,7 @@ def raw_tables() -> dict[str, Rows]:
     ] + [{"benchmark_id": BARE, "item_id": "only"}]
     models: Rows = [
         {"benchmark_id": benchmark_id, "model_id": model}
-        for benchmark_id, names in ((QUIZ, MODELS), (BARE, ("one", "two")))
+        for benchmark_id, names in ((QUIZ, names_of_models), (BARE, ("one", "two")))
         for model in names
     ]
     cell = {"generation_id": 0, "status": "ok", "file_id": "f1", "is_cached": False}
@@ -96,7 +96,7 @@ def raw_tables() -> dict[str, Rows]:
             "cost_reported_usd": 0.002 / (place + 1),
         }
         for item in range(N_ITEMS)
-        for place, model in enumerate(MODELS)
+        for place, model in enumerate(names_of_models)
     ] + [
         {**cell, "benchmark_id": BARE, "item_id": "only", "model_id": name, "score": 1.0, "cost_source": "unknown"}
         for name in ("one", "two")
@@ -142,11 +142,11 @@ def raw_tables() -> dict[str, Rows]:
     }
 
 
-def estimates() -> dict[str, Rows]:
+def estimates(models: Sequence[str] = MODELS, n_clusters: int = 3) -> dict[str, Rows]:
     """Planted figures of every stage for `quiz`; `bare` has a reason for having none."""
     return {
-        **_strengths(),
-        **_clusters(),
+        **_strengths(models),
+        **_clusters(models, n_clusters),
         **_identification(),
         **frontier_tables("point"),
         **_studies(),
@@ -212,31 +212,32 @@ def _verdict(question: str, sentence: str) -> dict[str, Any]:
     }
 
 
-def _strengths() -> dict[str, Rows]:
+def _strengths(models: Sequence[str]) -> dict[str, Rows]:
+    step, logits = min(0.06, 0.75 / len(models)), min(0.5, 6 / len(models))
     strengths: Rows = [
         {
             "benchmark_id": QUIZ,
             "model_id": model,
-            "mean_score": 0.8 - 0.06 * place,
-            "score_lower": 0.75 - 0.06 * place,
-            "score_upper": 0.84 - 0.06 * place,
-            "strength": 1.5 - 0.5 * place,
-            "lower": 1.2 - 0.5 * place,
-            "upper": None if place == 0 else 1.8 - 0.5 * place,
+            "mean_score": 0.8 - step * place,
+            "score_lower": 0.75 - step * place,
+            "score_upper": 0.84 - step * place,
+            "strength": 1.5 - logits * place,
+            "lower": 1.2 - logits * place,
+            "upper": None if place == 0 else 1.8 - logits * place,
             "rank": place + 1,
             "rank_lower": max(1, place),
-            "rank_upper": min(len(MODELS), place + 2),
+            "rank_upper": min(len(models), place + 2),
             "tie_group": place // 2 + 1,
             "n_items": N_ITEMS,
             "component_id": 0,
             "is_separated": False,
         }
-        for place, model in enumerate(MODELS)
+        for place, model in enumerate(models)
     ]
     pairs: Rows = []
-    for place, model in enumerate(MODELS):
-        for other_place in range(place + 1, len(MODELS)):
-            other, gap = MODELS[other_place], 0.06 * (other_place - place)
+    for place, model in enumerate(models):
+        for other_place in range(place + 1, len(models)):
+            other, gap = models[other_place], step * (other_place - place)
             first, second, sign = (model, other, 1.0) if model < other else (other, model, -1.0)
             better = "a_better" if sign > 0 else "b_better"
             pairs.append(
@@ -253,36 +254,79 @@ def _strengths() -> dict[str, Rows]:
                     "verdict": "cannot_tell" if other_place - place == 1 else better,
                 }
             )
-    return {"estimates.strengths": strengths, "estimates.model_pairs": pairs}
+    previous: Rows = [
+        {
+            "benchmark_id": QUIZ,
+            "model_id": model,
+            "rank": place + 2,
+            "rank_lower": place + 2,
+            "rank_upper": place + 3,
+            "mean_score": 0.78 - step * place,
+            "data_version": "0000",
+        }
+        for place, model in enumerate(models[:3])
+    ]
+    return {
+        "estimates.strengths": strengths,
+        "estimates.model_pairs": pairs,
+        "meta.previous_leaderboard": previous,
+        "raw.judgments": _judgments(models),
+    }
 
 
-def _clusters() -> dict[str, Rows]:
+def _judgments(models: Sequence[str]) -> Rows:
+    """One pair judged in both orders on four items; on one of them the other answer wins when they change places."""
+    return [
+        {
+            "benchmark_id": QUIZ,
+            "item_id": f"q{item}",
+            "model_a_id": models[1],
+            "model_b_id": models[2],
+            "judge_id": "a judge",
+            "position": position,
+            "draw": 0,
+            "outcome": 1.0 if item else float(position),
+            "file_id": "f1",
+        }
+        for item in range(4)
+        for position in (0, 1)
+    ]
+
+
+def _clusters(models: Sequence[str], n_clusters: int) -> dict[str, Rows]:
+    logits = min(0.5, 6 / len(models))
+    weights = (
+        (0.5, 0.3, 0.2)
+        if n_clusters == 3
+        else [2 * (n + 1) / n_clusters / (n_clusters + 1) for n in range(n_clusters)][::-1]
+    )
+    labels = ("sum, times, plus", "<u>verb</u>, noun", "cluster 2", *(f"cluster {n}" for n in range(3, n_clusters)))
     of = {"benchmark_id": QUIZ, "method": "ecc_shrunk"}
     clusters: Rows = [
         {
             **of,
             "cluster_id": cluster,
-            "weight": (0.5, 0.3, 0.2)[cluster],
-            "label": ("sum, times, plus", "<u>verb</u>, noun", "cluster 2")[cluster],
-            "top_item_ids": [f"q{cluster}", f"q{cluster + 3}"],
+            "weight": weights[cluster],
+            "label": labels[cluster],
+            "top_item_ids": [f"q{cluster % N_ITEMS}", f"q{(cluster + 3) % N_ITEMS}"],
             "top_categories": ["sums", "<i>words</i>"][: cluster + 1],
             "top_terms": ["sum", "times"],
-            "best_model_id": MODELS[cluster],
+            "best_model_id": models[cluster % len(models)],
         }
-        for cluster in range(3)
+        for cluster in range(n_clusters)
     ]
     profiles: Rows = [
         {
             **of,
             "cluster_id": cluster,
             "model_id": model,
-            "strength": 1.5 - 0.5 * place + 0.6 * math.cos(2 * cluster + place),
-            "lower": 1.0 - 0.5 * place,
-            "upper": 2.2 - 0.5 * place,
+            "strength": 1.5 - logits * place + 0.6 * math.cos(2 * cluster + place),
+            "lower": 1.0 - logits * place,
+            "upper": 2.2 - logits * place,
             "is_compared": not (cluster == 2 and place == 6),
         }
-        for cluster in range(3)
-        for place, model in enumerate(MODELS)
+        for cluster in range(n_clusters)
+        for place, model in enumerate(models)
     ]
     gains = {
         ("ecc_shrunk", "emb"): (9.3, 8.8, 9.7),
@@ -381,8 +425,9 @@ def _identification() -> dict[str, Rows]:
             "gap_class": gap_class,
             "policy": policy,
             "n_runs": 40,
-            "n_study_runs": 104 if gap_class == ".01–.02" else 0,
-            "n_arms": 24,
+            "mean_certificate_share": 0.31,
+            "n_wrong_certificates": 1,
+            "n_arms": 60,
             "n_items": 100,
             "smallest_gap": gap,
             "target_accuracy": 0.95,
@@ -395,7 +440,7 @@ def _identification() -> dict[str, Rows]:
         for policy in ("pulse", "ucb_e")
     ]
     return {
-        "marts.identification_savings": savings,
+        "simulations.identification_gap_classes": savings,
         "simulations.identification_curves": curves,
         "simulations.identification_summary": summary,
         "simulations.identification_intervals": intervals,

@@ -87,6 +87,7 @@ select
     pulls_for_target,
     pulls_lower,
     pulls_upper,
+    pulls_for_target / (n_arms * n_items) as share_of_cells,
     target_accuracy,
     saving_vs_ucb_e,
     saving_lower,

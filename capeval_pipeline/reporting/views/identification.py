@@ -14,12 +14,6 @@ def _calls(row: Row, value: str = "pulls_for_target", lower: str = "pulls_lower"
     return f"{count(row[value])} ({between(row[lower], row[upper], count)})"
 
 
-def _share_of_cells(row: Row) -> str:
-    if is_unknown(row["pulls_for_target"]):
-        return UNKNOWN
-    return percent(row["pulls_for_target"] / (row["n_arms"] * row["n_items"]))
-
-
 def _certified_in_class(row: Row) -> str:
     if is_unknown(row["mean_certificate_share"]):
         return UNKNOWN
@@ -67,7 +61,7 @@ GAP_CLASSES = View(
         plain("gap of the best two", "gap_class"),
         Column("policy", lambda row: policy_name(row["policy"]), False),
         Column("calls for the target", _calls),
-        Column("of all answers", _share_of_cells),
+        plain("of all answers", "share_of_cells", percent),
         with_interval("saved against UCB-E", "saving_vs_ucb_e", "saving_lower", "saving_upper", percent),
         Column("read until certified", _certified_in_class),
         plain("models", "n_arms", count),
