@@ -14,7 +14,7 @@ from capeval_pipeline.ingestion.identity import HASH_DIGITS, TEXT_DIGITS
 from capeval_pipeline.storage.stored_rows import find_repeated
 
 CELL = ("item_code", "model_code", "generation_id")
-MAX_NAMES = 1_000_000
+MAX_NAMES, FEW_NAMES, ROWS_A_NAME = 1_000_000, 10_000, 4
 VOTE = ("item_code", "model_a_code", "model_b_code", "judge_id", "position", "draw")
 
 
@@ -35,9 +35,11 @@ def rank_files(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _enumerate(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> None:
     """Make a text column of a table an enumeration: rows that carry the text then carry a number, so sorting them
-    moves a fraction of the bytes. Of more than MAX_NAMES texts it would take more memory than it saves."""
+    moves a fraction of the bytes. Of more than MAX_NAMES texts it would take more memory than it saves, and of many
+    that few rows carry each more time (5 µs a text)."""
     n_names = connection.execute(f"select count(*) from {table}").fetchall()[0][0]
-    if 0 < n_names <= MAX_NAMES:
+    n_rows = connection.execute("select count(*) from read_generations").fetchall()[0][0]
+    if 0 < n_names <= min(MAX_NAMES, max(FEW_NAMES, n_rows // ROWS_A_NAME)):
         connection.execute(f"create type {column}_name as enum (select {column} from {table})")
         connection.execute(f"alter table {table} alter {column} type {column}_name")
 
