@@ -1,6 +1,5 @@
 """The report in a real browser: every figure drawn, nothing said in the console, nothing asked of the network."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,20 +11,11 @@ import pytest
 from capeval_pipeline.reporting.sections import SECTIONS
 from capeval_pipeline.reporting.writing import write_pages
 from capeval_pipeline.storage.warehouse import open_published
+from tests.e2e.browser import chromium_browser, screenshot
 from tests.reporting.published import BARE, HOSTILE_MODEL, QUIZ, publish
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 N_FIGURES = sum(len(section.drawings) for section in SECTIONS)
 
 
@@ -48,14 +38,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip("no Chromium (Debian: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -84,12 +68,58 @@ def visit(chromium: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (390, "light"), (390, "dark")])
 def test_every_figure_is_drawn_quietly_and_without_the_network(visit, reports, tmp_path, width, scheme):
     seen = visit(reports[QUIZ], width=width, scheme=scheme)
-    seen.page.screenshot(path=str(tmp_path / f"{scheme}-{width}.png"), full_page=True)
+    screenshot(seen.page, f"report-{scheme}-{width}", tmp_path)
     assert seen.page.evaluate("document.documentElement.dataset.figures") == "drawn"
     assert seen.page.locator(".plot .main-svg").count() >= N_FIGURES
     assert seen.page.locator(".plot[data-drawn=yes]").count() == N_FIGURES
     assert seen.said == []
     assert seen.asked_for == [reports[QUIZ].as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [
+        (QUIZ, 1100, "light"),
+        (QUIZ, 390, "dark"),
+        (BARE, 1100, "dark"),
+        ("index", 390, "light"),
+        ("index", 1100, "dark"),
+    ],
+)
+def test_nothing_keeps_people_out(visit, reports, name, width, scheme):
+    """Contrast, headings, names, roles and the rest of the rules of axe-core: no violation of any weight."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit(reports[name], width=width, scheme=scheme).page
+    found = Axe().run(page).response
+    told = [f"{rule['id']}: {node['html'][:200]}" for rule in found["violations"] for node in rule["nodes"]]
+    assert told == []
+    passed = {rule["id"] for rule in found["passes"]}
+    assert {"color-contrast", "heading-order", "document-title", "html-has-lang"} <= passed
+
+
+LARGE_MODELS = [f"provider-{place % 7}/a-model-of-some-name-{place:02}" for place in range(50)]
+OPENS_IN = 2.0
+"""Seconds until every figure is drawn, asked of an idle machine."""
+
+
+def test_fifty_models_and_sixty_clusters_open_at_once(visit, tmp_path):
+    with open_published(publish(tmp_path / "capeval.duckdb", models=LARGE_MODELS, n_clusters=60)) as connection:
+        path = write_pages(connection, tmp_path, [QUIZ])[0]
+    assert path.stat().st_size < 3_000_000
+    seen = visit(path)
+    assert seen.page.evaluate("document.documentElement.dataset.figures") == "drawn"
+    assert seen.page.locator(".plot[data-drawn=yes]").count() == N_FIGURES
+    assert seen.said == []
+    # the layout of 60 clusters: a heat map of 40 models, the table of all clusters
+    assert seen.page.locator("section:has(#clusters) tbody tr").count() == 60
+    assert seen.page.evaluate("document.querySelectorAll('*').length") < 25_000
+    # what the page itself has to do is counted by the browser: time of its scripts, not of whoever else is busy
+    session = seen.page.context.new_cdp_session(seen.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    spent = {entry["name"]: entry["value"] for entry in session.send("Performance.getMetrics")["metrics"]}
+    print({name: round(value, 3) for name, value in spent.items() if "Duration" in name})
+    assert spent["TaskDuration"] < 4 * OPENS_IN
 
 
 def test_nothing_is_wider_than_a_phone(visit, reports):

@@ -61,7 +61,8 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
     names = [_name(heads[cluster]) for cluster in clusters]
     layout = spec.layout(
         230 + 22 * len(models),
-        spec.names_axis(names, limit=20),
+        # to the left: the last name would else reach over the right edge, where it is not drawn
+        spec.names_axis(names, limit=20, tickangle=-40),
         spec.names_axis(models, range=[len(models) - 0.5, -0.5]),
     )
     description = (
