@@ -5,12 +5,14 @@ Fields of a stage (seed, number of clusters …) are not here but in stage_setti
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from capeval_pipeline.errors import UsageError
@@ -63,7 +65,14 @@ class Settings(BaseSettings):
     )
     nightly_cron: str = Field(default="0 3 * * *", description="When nightly_refresh runs, once it is turned on.")
     weekly_cron: str = Field(default="0 5 * * 0", description="When weekly_studies runs, once it is turned on.")
-    time_zone: str = Field(default="UTC", description="Time zone of the schedules.")
+    time_zone: str = Field(default="UTC", description="Time zone of the schedules, e.g. Europe/Berlin.")
+    freshness_days: int = Field(
+        default=30, ge=0, le=3650, description="Days without a publish after which the UI marks marts stale; 0: never."
+    )
+    step_executor: Literal["in_process", "k8s_job"] = Field(
+        default="in_process",
+        description="What the UI's and the daemon's runs do a step in: the run, or a Kubernetes job.",
+    )
 
     minimum_coverage: float = Field(
         default=0.9, ge=0, le=1, description="Share of model x item cells with a score below which a check warns."
@@ -72,6 +81,23 @@ class Settings(BaseSettings):
     limits: ReadingLimits = Field(
         default=ReadingLimits(), description="What result files may cost; `[limits]` in capeval.toml."
     )
+
+    @field_validator("nightly_cron", "weekly_cron")
+    @classmethod
+    def _is_cron(cls, text: str) -> str:
+        if len(text.split()) != 5 or not re.fullmatch(r"[\d*/,\-A-Za-z ]+", text):
+            raise ValueError("expected five fields of a cron line such as '0 3 * * *'")
+        return text
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_time_zone(cls, text: str) -> str:
+        try:
+            ZoneInfo(text)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            if text != "UTC":  # known to everybody, also where no time zones are installed
+                raise ValueError("expected a time zone such as 'UTC' or 'Europe/Berlin'") from error
+        return text
 
     @classmethod
     def settings_customise_sources(

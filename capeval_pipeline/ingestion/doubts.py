@@ -11,9 +11,10 @@ from capeval_pipeline.storage.connections import scratch_connection
 from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, as_table, count_different
 
 FILES_CHECK, COVERAGE_CHECK, NAMES_CHECK = "files_were_read_whole", "cells_have_scores", "names_are_distinct"
+COSTS_CHECK = "costs_are_plausible"
 CHECKS = {
     "raw.files": (FILES_CHECK,),
-    "raw.generations": (COVERAGE_CHECK,),
+    "raw.generations": (COVERAGE_CHECK, COSTS_CHECK),
     "raw.models": (NAMES_CHECK,),
 }
 """Table → names of the checks beside it."""
@@ -37,6 +38,7 @@ def findings(raw: Mapping[str, pa.Table | StoredRows], *, minimum_coverage: floa
     return [
         _files(as_table(raw["raw.files"])),
         _coverage(raw["raw.generations"], minimum_coverage),
+        _costs(raw["raw.generations"]),
         _names(as_table(raw["raw.models"]), as_table(raw["raw.files"])),
     ]
 
@@ -83,6 +85,35 @@ def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
     share = n_cells / (n_items * n_models)
     sentence = f"{n_cells:,} of {n_items * n_models:,} cells have a score ({share:.1%}); {minimum:.0%} are asked for."
     return Finding("raw.generations", COVERAGE_CHECK, share >= minimum, sentence)
+
+
+def _costs(generations: pa.Table | StoredRows) -> Finding:
+    """Models whose reported costs are 0 without being declared free, or the same for every answer."""
+    with scratch_connection(STREAMED) as connection:
+        relation = "generations"
+        if isinstance(generations, StoredRows):
+            relation = generations.relation()
+        else:
+            connection.register(relation, generations)
+        rows = connection.execute(
+            f"""select model_id,
+                count(*) filter (where cost_reported_usd = 0 and cost_usd is null) as n_zero,
+                count(cost_usd) >= 5 and max(cost_usd) > 0 and min(cost_usd) = max(cost_usd) as is_constant
+            from {relation} group by model_id order by model_id"""
+        ).fetchall()
+    zero = [model for model, n_zero, _ in rows if n_zero]
+    constant = [model for model, _, is_constant in rows if is_constant]
+    doubts = [
+        f"{what} of {names[0]}{f' and {len(names) - 1} more models' if len(names) > 1 else ''}"
+        for what, names in (("0 as the cost", zero), ("one cost for all answers", constant))
+        if names
+    ]
+    if doubts:
+        sentence = f"The files report {' and '.join(doubts)}; marts.cost_audit counts them."
+        return Finding("raw.generations", COSTS_CHECK, False, sentence)
+    return Finding(
+        "raw.generations", COSTS_CHECK, True, "No cost is 0 without being declared, none is always the same."
+    )
 
 
 def _names(models: pa.Table, files: pa.Table) -> Finding:

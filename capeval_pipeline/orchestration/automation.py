@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,17 @@ def schedules(settings: Settings) -> Sequence[Any]:
         )
         for name, cron in ((NIGHTLY, settings.nightly_cron), (WEEKLY, settings.weekly_cron))
     ]
+
+
+def freshness(settings: Settings) -> dg.FreshnessPolicy | None:
+    """When the UI marks marts stale: after the days in the settings, with a warning from half of them; None: never.
+
+    By the clock, whatever the reason: also where nothing new has come in.
+    """
+    days = settings.freshness_days
+    if not days:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(days=days), warn_window=timedelta(days=days / 2))
 
 
 def clean(workspace: Workspace) -> str:

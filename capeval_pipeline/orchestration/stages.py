@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
-from capeval_pipeline.errors import StageSkipped, TableContractError
+from capeval_pipeline.errors import CapevalError, ConvergenceError, StageSkipped, TableContractError
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part, said_before, sql_line
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.code_versions import code_version
@@ -43,9 +43,12 @@ from capeval_pipeline.storage.tables import TABLES, Column
 
 OWNERS = ["team:capeval"]
 CONTRACT_CHECK = "fits_its_contract"
+CLAIMS_CHECK = "claims_hold"
+FIT_CHECK = "fits_settled"
 CHECKS_SAY = {
     CONTRACT_CHECK: "Columns, types, keys and grain are as the table's contract declares them.",
-    "claims_hold": "No row breaks a claim that stands beside the SQL model.",
+    CLAIMS_CHECK: "No row breaks a claim that stands beside the SQL model; its keys are unique.",
+    FIT_CHECK: "Every fit settled; one that does not gives no rows.",
 }
 
 
@@ -158,9 +161,14 @@ class StageAsset:
         """Its tables and, where it answers a question, the table of its sentences."""
         return (*self.tables, f"verdicts.{self.name}") if self.question else self.tables
 
+    def checks_of(self, key: str) -> tuple[str, ...]:
+        """Names of a table's checks; a SQL model's contract are its claims, so it has one check and not two."""
+        own = tuple(self.check_names.get(key, ()))
+        return (CONTRACT_CHECK, *own) if key in TABLES else own
+
     def is_blocking(self, check_name: str) -> bool:
         """Whether a failure of the check stops what is downstream."""
-        return check_name not in self.warning_checks
+        return check_name not in {FIT_CHECK, *self.warning_checks}
 
     def configured(self, workspace: Workspace, facts: Mapping[str, Any] | None) -> str:
         """Hash of the values it is configured with for a benchmark, overrides apart."""
@@ -221,7 +229,7 @@ def build_asset(step: StageAsset) -> dg.AssetsDefinition:
                 name, asset=asset_key(key), blocking=step.is_blocking(name), description=CHECKS_SAY.get(name)
             )
             for key in step.outputs
-            for name in (CONTRACT_CHECK, *step.check_names.get(key, ()))
+            for name in step.checks_of(key)
         ],
         partitions_def=BENCHMARKS,
         config_schema=config_fields(STAGE_SETTINGS.get(step.stage), step.run_fields),
@@ -291,13 +299,20 @@ def _run(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[Any]:
         configured = step.configured(workspace, facts)
         made = [records.get((key, benchmark_id)) for key in step.outputs]
         if not is_forced and all(
-            record and record.is_made_of(inputs, step.code_version, configured, overrides) for record in made
+            record
+            and record.is_made_of(inputs, step.code_version, configured, overrides)
+            and {*step.checks_of(key)} <= {*record.checks}
+            for key, record in zip(step.outputs, made, strict=True)
         ):
             yield from _reused(context.instance, workspace, step, benchmark_id, [record for record in made if record])
             return
         part = Part(benchmark_id, workspace, facts, is_full, run_config, inputs)
         started = time.process_time()
-        outcome = _outcome(step, part, settings)
+        try:
+            outcome = _outcome(step, part, settings)
+        except CapevalError as fault:
+            yield from _failed_checks(step, fault)
+            raise
         try:
             record = VersionRecord(
                 data_version="",
@@ -319,20 +334,45 @@ def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, 
     return record.data_version if record else NEVER
 
 
+def _failed_checks(step: StageAsset, fault: CapevalError) -> Iterator[dg.AssetCheckResult]:
+    """What the page of a table says of a step that gave no rows, where a check is about the reason."""
+    name = {ConvergenceError: FIT_CHECK, TableContractError: CLAIMS_CHECK}.get(type(fault))
+    for key in step.outputs:
+        if name in step.checks_of(key):
+            yield dg.AssetCheckResult(
+                passed=False,
+                asset_key=asset_key(key),
+                check_name=name,
+                description=str(fault),
+                severity=dg.AssetCheckSeverity.ERROR if step.is_blocking(name) else dg.AssetCheckSeverity.WARN,
+            )
+
+
 def _outcome(step: StageAsset, part: Part, settings: BaseModel | None) -> StageResult:
     """Call the body with BLAS on one thread: a product's last bits change with the number of threads."""
     from threadpoolctl import threadpool_limits
 
     try:
         with threadpool_limits(limits=1):
-            return step.body(part, settings)
+            made = step.body(part, settings)
     except StageSkipped as skipped:
         sentence = f"Not answered for {part.benchmark_id}: {skipped}."
         return StageResult(
             tables={key: empty(TABLES[key]) for key in step.tables if key in TABLES},
             verdicts=[Verdict(step.question, sentence, "")] if step.question else [],
             numbers={"is_skipped": 1},
+            checks=[
+                CheckOutcome(key, name, True, f"Nothing to look at: {skipped}.")
+                for key, names in step.check_names.items()
+                for name in names
+            ],
         )
+    settled = [
+        CheckOutcome(key, FIT_CHECK, True, "Every fit settled.")
+        for key, names in step.check_names.items()
+        if FIT_CHECK in names
+    ]
+    return replace(made, checks=[*made.checks, *settled])
 
 
 def recomputed(step: StageAsset, part: Part, settings: BaseModel | None) -> dict[str, str]:
@@ -384,7 +424,9 @@ def write_outputs(
 
 def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: StageResult) -> VersionRecord:
     """The record of an output as it was written, with what its checks found."""
-    checks = {CONTRACT_CHECK: (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")}
+    checks = {}
+    if key in TABLES:
+        checks[CONTRACT_CHECK] = (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")
     checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
     return replace(
         record,
@@ -423,6 +465,7 @@ def materialized(
                 severity=dg.AssetCheckSeverity.ERROR if step.is_blocking(name) else dg.AssetCheckSeverity.WARN,
             )
             for name, (passed, description) in made.checks.items()
+            if name in step.checks_of(key)
         ],
     )
 

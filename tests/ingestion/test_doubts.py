@@ -82,6 +82,33 @@ def test_judgments_alone_miss_no_score():
     assert outcome("cells_have_scores", raw())[0]
 
 
+def answers(model: str, costs: list[tuple[float | None, float | None]]) -> list[dict]:
+    """Answers of a model with the cost that was reported and the one that counts."""
+    return [
+        {"item_id": f"q{i}", "model_id": model, "generation_id": 0, "status": "ok"}
+        | {"cost_reported_usd": reported, "cost_usd": known}
+        for i, (reported, known) in enumerate(costs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("generations", "is_well", "words"),
+    [
+        (answers("m", [(0.1, 0.1), (0.2, 0.2)] * 3), True, "No cost is 0"),
+        (answers("m", [(0.0, None), (0.2, 0.2)]), False, "0 as the cost of m;"),
+        (answers("m", [(0.0, 0.0)] * 6), True, "No cost is 0"),
+        (answers("m", [(0.1, 0.1)] * 5) + answers("n", [(0.3, 0.3)] * 5), False, "one cost .* of m and 1 more models;"),
+        (answers("m", [(0.1, 0.1)] * 4), True, "No cost is 0"),
+        (answers("m", [(None, None)] * 6), True, "No cost is 0"),
+    ],
+    ids=["varying", "a zero", "declared free", "constant", "too few to tell", "unknown"],
+)
+def test_costs_that_are_zero_or_always_the_same_are_told(generations, is_well, words):
+    found, sentence = outcome("costs_are_plausible", raw(generations=generations))
+    assert found == is_well
+    assert re.search(words, sentence)
+
+
 def test_names_that_look_alike_are_told():
     models = [{"model_id": "lab/m-7b"}, {"model_id": "lab/m_7b", "look_alike_of": "lab/m-7b"}]
     found, sentence = outcome("names_are_distinct", raw(models=models))

@@ -7,7 +7,14 @@ import dagster as dg
 import duckdb
 import pytest
 
-from capeval_pipeline.orchestration.assets.report import are_written, build_report
+from capeval_pipeline.orchestration.assets.report import (
+    CURRENT_CHECK,
+    PAGES,
+    are_written,
+    build_report,
+    build_report_check,
+)
+from capeval_pipeline.orchestration.records import asset_key
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.index import page_name
 from capeval_pipeline.settings import load_settings
@@ -35,6 +42,18 @@ class Pages:
         )
         event = result.asset_materializations_for_node("report__pages")[0]
         return {name: value.value for name, value in event.metadata.items()}
+
+    def check(self) -> tuple[bool, str]:
+        """Run the check of the pages by itself, as a publish does."""
+        result = dg.materialize(
+            [build_report(PROJECT), build_report_check(PROJECT)],
+            selection=dg.AssetSelection.checks(dg.AssetCheckKey(asset_key(PAGES), CURRENT_CHECK)),
+            instance=self.instance,
+            resources={"workspace": dg.ResourceDefinition.hardcoded_resource(self.workspace)},
+        )
+        (found,) = result.get_asset_check_evaluations()
+        assert found.severity == dg.AssetCheckSeverity.WARN
+        return found.passed, found.description
 
     def are_written(self) -> bool:
         return are_written(self.workspace, self.instance, PROJECT)
@@ -73,6 +92,15 @@ def test_only_the_page_of_a_benchmark_that_changed_is_written(pages):
     assert pages.write()["n_written"] == 1
     assert pages.age(QUIZ) > quiz
     assert pages.age(BARE) == bare
+
+
+def test_pages_of_another_state_than_the_published_one_are_told(pages):
+    assert pages.check() == (False, f"2 of 2 pages are not of what is published, the first that of {BARE}")
+    pages.write()
+    assert pages.check() == (True, "All 2 pages are of what is published.")
+    with duckdb.connect(str(pages.database)) as connection:
+        connection.execute(f"update meta.partition_state set data_version = 'new' where benchmark_id = '{QUIZ}'")
+    assert pages.check() == (False, f"1 of 2 pages are not of what is published, the first that of {QUIZ}")
 
 
 def test_a_page_that_was_deleted_is_written_again(pages):

@@ -26,7 +26,7 @@ from capeval_pipeline.orchestration.capability_inputs import (
     load_tie_margin,
     options_of,
 )
-from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, stage_asset
+from capeval_pipeline.orchestration.stages import FIT_CHECK, Part, StageResult, Verdict, stage_asset
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
@@ -45,6 +45,7 @@ STAGE = "capabilities"
     tables=["estimates.strengths", "estimates.model_pairs"],
     inputs=["intermediate.item_scores", "intermediate.item_stats", "staging.stg_judgments"],
     question="strengths",
+    check_names={"estimates.strengths": (FIT_CHECK,)},
 )
 def strengths(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Mean score, Bradley–Terry strength and rank of each model, and which of two models is better.
@@ -235,6 +236,7 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     ],
     inputs=ECC_INPUTS,
     question="clusters",
+    check_names={"estimates.ecc_fits": (FIT_CHECK,)},
 )
 def ecc(part: Part, settings: CapabilitiesSettings) -> StageResult:
     """Clusters of items that explain both their texts and who beats whom, and what they predict on test items.

@@ -8,14 +8,13 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from capeval_pipeline.errors import CapevalError, TableContractError
-from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageAsset, StageResult
+from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, CheckOutcome, Part, StageAsset, StageResult
 from capeval_pipeline.storage.claims import claims_found
 from capeval_pipeline.storage.conformity import check_grain, sort_by_grain
 from capeval_pipeline.storage.connections import memory_connection
 from capeval_pipeline.storage.lake import parquet_scan
 from capeval_pipeline.storage.sql_models import SqlModel, parameter_statements
 
-CLAIMS_CHECK = "claims_hold"
 LAYERS = ("staging", "intermediate")
 
 

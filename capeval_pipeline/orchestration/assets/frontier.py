@@ -9,7 +9,7 @@ import pandas as pd
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets import frontier_frames as frames
 from capeval_pipeline.orchestration.assets.frontier_answers import Findings, answers
-from capeval_pipeline.orchestration.stages import Part, StageResult, stage_asset
+from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResult, stage_asset
 from capeval_pipeline.stage_settings.frontier import FrontierSettings
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capeval_pipeline.methods.debiasing.verdict import Verdict as OracleVerdict
     from capeval_pipeline.methods.frontier.cluster_router import RouterCurve
 
+FIGURE_CHECK = "one_figure_may_be_given"
 _ROUTER_METHODS = ("ecc_shrunk", "ecc")
 
 
@@ -43,6 +44,8 @@ _ROUTER_METHODS = ("ecc_shrunk", "ecc")
         "raw.benchmarks",
     ],
     question="frontier",
+    check_names={frames.FRONTIER_DIAGNOSTICS: (FIGURE_CHECK,)},
+    warning_checks=[FIGURE_CHECK],
 )
 def frontier(part: Part, settings: FrontierSettings) -> StageResult:
     """Capability frontier: the best reachable mean quality at each cost, with the luck of taking maxima removed.
@@ -90,7 +93,18 @@ def frontier(part: Part, settings: FrontierSettings) -> StageResult:
         },
         verdicts=answers(found, settings),
         numbers=_numbers(oracle, encoded, problem),
+        checks=[figure_check(oracle.verdict)],
     )
+
+
+def figure_check(verdict: "OracleVerdict") -> CheckOutcome:
+    """Whether the diagnostics allow one figure for what a mixture gains, and what stands against it."""
+    found = {
+        "point": "The diagnostics have nothing against one figure.",
+        "bracket_only": f"Only limits may be given: {verdict.reason}.",
+        "upper_bound_only": f"Only an upper limit may be given: {verdict.reason}.",
+    }
+    return CheckOutcome(frames.FRONTIER_DIAGNOSTICS, FIGURE_CHECK, verdict.kind == "point", found[verdict.kind])
 
 
 def _axes(

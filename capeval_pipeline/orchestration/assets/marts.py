@@ -43,14 +43,16 @@ def mart_keys(project: SqlProject) -> list[str]:
     return [*(model.key for model in project.by_layer["marts"]), *META_KEYS]
 
 
-def build_marts(project: SqlProject, steps: Sequence[StageAsset]) -> dg.AssetsDefinition:
+def build_marts(
+    project: SqlProject, steps: Sequence[StageAsset], freshness: dg.FreshnessPolicy | None = None
+) -> dg.AssetsDefinition:
     """The multi-asset that builds and publishes the warehouse from what the benchmarks' steps left in the lake."""
     marts = project.by_layer["marts"]
 
     @dg.multi_asset(
         name="publish",
         specs=[
-            *(_mart_spec(model) for model in marts),
+            *(_mart_spec(model, freshness) for model in marts),
             *(
                 dg.AssetSpec(
                     asset_key(key),
@@ -156,7 +158,7 @@ def are_published(
     )
 
 
-def _mart_spec(model: SqlModel) -> dg.AssetSpec:
+def _mart_spec(model: SqlModel, freshness: dg.FreshnessPolicy | None) -> dg.AssetSpec:
     return dg.AssetSpec(
         asset_key(model.key),
         # marts that read marts are built in the same step, so only what lies in the lake is a dependency
@@ -168,6 +170,7 @@ def _mart_spec(model: SqlModel) -> dg.AssetSpec:
         owners=OWNERS,
         kinds={"duckdb", "sql"},
         metadata={"grain": ", ".join(model.grain), "sql": sql_line(model.key)},
+        freshness_policy=freshness,
     )
 
 

@@ -16,6 +16,7 @@ from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.storage.sql_models import SqlProject
 
 PAGES = "report.pages"
+CURRENT_CHECK = "pages_are_current"
 ON_PAGES = sql_line("marts.verdicts")
 
 
@@ -42,6 +43,32 @@ def build_report(project: SqlProject) -> dg.AssetsDefinition:
             return _write(context, workspace, project)
 
     return report_pages
+
+
+def build_report_check(project: SqlProject) -> dg.AssetChecksDefinition:
+    """The check that runs after every publish and every writing of pages: are they of what is published now?"""
+
+    @dg.asset_check(
+        asset=asset_key(PAGES),
+        name=CURRENT_CHECK,
+        additional_deps=[asset_key(key) for key in mart_keys(project)],
+        required_resource_keys={"workspace"},
+    )
+    def pages_are_current(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        """Every page is of what is published now; `capeval run` and the daemon write the others again."""
+        workspace: Workspace = context.resources.workspace
+        made = latest_records(context.instance, [PAGES]).get((PAGES, None))
+        versions = page_versions(workspace, project) if workspace.settings.database.exists() else {}
+        stale = stale_pages(workspace, versions, made)
+        first = f", the first that of {stale[0]}" if stale else ""
+        told = f"{len(stale)} of {len(versions)} pages are not of what is published{first}"
+        return dg.AssetCheckResult(
+            passed=not stale,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=told if stale else f"All {len(versions)} pages are of what is published.",
+        )
+
+    return pages_are_current
 
 
 def page_versions(workspace: Workspace, project: SqlProject) -> dict[str, str]:
