@@ -80,7 +80,10 @@ def root(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """From result files of language-model evaluations to answers with honest uncertainty."""
+    """From result files of language-model evaluations to answers with honest uncertainty.
+
+    Examples: `capeval demo` · `capeval ingest results/` · `capeval run` · `capeval leaderboard my_benchmark`
+    """
     context.obj = Invocation(data, debug)
     if context.invoked_subcommand is None:
         typer.echo(FIRST_STEPS)

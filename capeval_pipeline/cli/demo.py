@@ -20,7 +20,10 @@ ANSWERS = (
 
 
 def demo(context: typer.Context) -> None:
-    """Read the sample, run every stage, publish, and print the three answers and where to look."""
+    """Read the sample, run every stage, publish, and print the three answers and where to look.
+
+    Examples: `capeval demo` · `capeval --data /tmp/trial demo`
+    """
     call = invocation(context)
     from capeval_pipeline.orchestration import driver, intake
     from capeval_pipeline.orchestration.graph import Request

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PROMPT_WIDTH = 60
 
 identify = typer.Typer(
-    help="A live session: which (model, item) calls to make next, and when the best model is certain.",
+    help="A live session: which (model, item) calls to make next, and when the best model is certain.\n\n"
+    "Example: `capeval identify new june -b my_benchmark --arms lab/m1,lab/m2`, then `ask`, `tell` and `status`",
     no_args_is_help=True,
 )
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
@@ -58,6 +59,7 @@ def new(
     from capeval_pipeline.sessions import Session
 
     call = invocation(context)
+    call.check_workspace()
     with progress(not as_json) as say:
         say("learning from the benchmark's other models")
         made = Session.create(

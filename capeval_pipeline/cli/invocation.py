@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.kernel_cache import use_kernel_cache
 from capeval_pipeline.settings import Settings, load_settings
 
@@ -31,6 +33,12 @@ class Invocation:
         os.environ["CAPEVAL_DATA"] = str(settings.root)
         use_kernel_cache(settings.cache / "kernels")
         return settings
+
+    def check_workspace(self) -> None:
+        """Raises CapevalError where there is no such folder: a mistyped name must not become a workspace."""
+        root = self.settings.root
+        if not root.exists():
+            raise CapevalError(f"{root}: no such workspace; `capeval ingest PATH` makes one, --data names another")
 
     @cached_property
     def workspace(self) -> "Workspace":
@@ -57,15 +65,41 @@ def invocation(context: typer.Context) -> Invocation:
 
 @contextmanager
 def progress(is_shown: bool = True) -> Iterator[Any]:
-    """A function that says what is being done: a line with a spinner on a terminal, nothing elsewhere."""
+    """A function that says what is being done, and how much of how much is: a moving line on a terminal, else nothing.
+
+    The line has the time taken and, once something is done of a known whole, an estimate of the rest.
+    """
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     console = Console(stderr=True)
     if not is_shown or not console.is_terminal:
-        yield lambda _: None
+        yield lambda doing, n_done=0.0, n_all=0.0: None
         return
-    with console.status("starting") as status:
-        yield lambda doing: status.update(doing)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(16),
+        TextColumn("{task.fields[time]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("starting", total=None, time="")
+        started = time.monotonic()
+
+        def say(doing: str, n_done: float = 0.0, n_all: float = 0.0) -> None:
+            taken = time.monotonic() - started
+            told = remaining_time(taken, n_done, n_all)
+            shown.update(task, description=doing, completed=n_done, total=n_all or None, time=told, refresh=True)
+
+        yield say
+
+
+def remaining_time(taken: float, n_done: float, n_all: float) -> str:
+    """What is told of the rest of the work after `taken` seconds: nothing before something is done."""
+    if not 0 < n_done <= n_all or taken < 1:
+        return ""
+    rest = taken * (n_all - n_done) / n_done
+    return f"about {rest:.0f} s left" if rest < 100 else f"about {rest / 60:.0f} min left"
 
 
 def print_table(

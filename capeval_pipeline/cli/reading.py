@@ -53,6 +53,7 @@ def published_benchmark(call: Invocation, name: str) -> Iterator[Benchmark]:
     """
     from capeval_pipeline.storage.warehouse import open_published
 
+    call.check_workspace()
     with open_published(call.settings.database) as connection:
         known = [row["benchmark_id"] for row in ask(connection, queries.BENCHMARKS).rows]
         yield Benchmark(connection, match_benchmark(known, name))

@@ -23,6 +23,7 @@ def report(
     Examples: `capeval report` · `capeval report --benchmark support_desk --out report.html`
     """
     call = invocation(context)
+    call.check_workspace()
     from capeval_pipeline.reporting import queries
     from capeval_pipeline.reporting.benchmark_names import match_benchmark
     from capeval_pipeline.reporting.page import render_page

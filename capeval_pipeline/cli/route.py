@@ -53,6 +53,7 @@ def route(
     text = sys.stdin.read() if prompt == "-" else prompt
     if prompt and not text.strip():
         raise UsageError("route: the prompt is empty")
+    invocation(context).check_workspace()
     from capeval_pipeline.methods.ecc.live_routing import route_item
 
     with published_benchmark(invocation(context), benchmark) as found:

@@ -34,6 +34,7 @@ def run(
     Examples: `capeval run` · `capeval run -b arc --only frontier` · `capeval run --set identification.n_seeds=64`
     """
     call = invocation(context)
+    call.check_workspace()
     from capeval_pipeline.orchestration import driver
     from capeval_pipeline.orchestration.graph import Request
 

@@ -29,6 +29,7 @@ def sql(
     Example: `capeval sql "select model_id, tie_group from marts.leaderboard where benchmark_id = 'support_desk'"`
     """
     call = invocation(context)
+    call.check_workspace()
     import duckdb
 
     from capeval_pipeline.storage.warehouse import open_published

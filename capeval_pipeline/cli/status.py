@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table
-from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting.numbers import counted, percent
 
 
@@ -17,12 +16,11 @@ def status(
     """What the workspace holds, what is stale, when it was last run.
 
     Coverage is the share of model and item pairs that have a score.
+
+    Examples: `capeval status` · `capeval status --json`
     """
     call = invocation(context)
-    if not call.settings.root.exists():  # a mistyped folder must not become a workspace by being asked about
-        raise CapevalError(
-            f"{call.settings.root}: no such workspace; `capeval ingest PATH` makes one, --data names another"
-        )
+    call.check_workspace()
     from capeval_pipeline.orchestration import driver
     from capeval_pipeline.orchestration.assets import build_graph
     from capeval_pipeline.orchestration.graph import Request

@@ -24,6 +24,7 @@ def verify(
     Example: `capeval verify support_desk`
     """
     call = invocation(context)
+    call.check_workspace()
     from capeval_pipeline.orchestration import driver, verification
     from capeval_pipeline.orchestration.assets import build_graph
     from capeval_pipeline.orchestration.partitions import BENCHMARKS

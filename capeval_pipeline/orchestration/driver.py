@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
@@ -24,6 +25,7 @@ from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.stages import StageAsset
+from capeval_pipeline.orchestration.step_progress import Progress, StepCount, nothing_said
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
@@ -66,9 +68,6 @@ class RunReport:
     held_back: Sequence[HeldBack] = ()
 
 
-Progress = Callable[[str], None]
-"""Told what is being done, a short phrase each."""
-
 JobSource = Callable[[str], dg.JobDefinition]
 """Gives a job of the definitions by name: `definitions.resolve_job_def`, or a loaded repository's `get_job`."""
 
@@ -103,7 +102,7 @@ def run(
     instance: dg.DagsterInstance,
     benchmarks: Sequence[str],
     request: Request,
-    progress: Progress = lambda _: None,
+    progress: Progress = nothing_said,
 ) -> RunReport:
     """Make what is stale of the benchmarks (all with an empty list), then publish if anything the marts read changed.
 
@@ -116,13 +115,15 @@ def run(
     chosen = list(benchmarks) or sorted(known)
     runs = []
     studies_failure = make_studies(job, instance, progress) if request.with_studies else ""
-    for plan in plans(workspace, instance, graph, chosen, request):
+    planned = plans(workspace, instance, graph, chosen, request)
+    count = StepCount(progress, [entry for plan in planned for entry in plan.ran])
+    for plan in planned:
         if plan.ran:
-            progress(f"{plan.benchmark_id}: {len(plan.ran)} steps")
-            runs.append(run_steps(job, instance, plan.benchmark_id, plan.ran, request, progress))
+            runs.append(run_steps(job, instance, plan.benchmark_id, plan.ran, request, count))
         else:
             runs.append(plan)
-    published, failure = publish(job, workspace, instance, graph, progress)
+    # views name the files of a table that was built again, so they must be named again though no row is new
+    published, failure = publish(job, workspace, instance, graph, progress, is_forced=bool(request.rebuild))
     report_failure = write_report(job, workspace, instance, graph, progress)
     held = benchmarks_held_back(workspace.settings.database)
     return RunReport(runs, published, failure, report_failure, studies_failure, held)
@@ -169,12 +170,12 @@ def run_steps(
     benchmark_id: str,
     stale: Sequence[StaleStep],
     request: Request | None = None,
-    progress: Progress = lambda _: None,
+    count: StepCount | None = None,
     run_config: Mapping[str, Mapping[str, str]] | None = None,
 ) -> BenchmarkRun:
     """One in-process run of some steps of one benchmark; run_config: step name → run field → value."""
     started = time.monotonic()
-    request = request or Request()
+    request, count, run_id = request or Request(), count or StepCount(nothing_said, stale), str(uuid4())
     config: dict[str, dict[str, object]] = {}
     for entry in stale:
         step_config: dict[str, object] = {**(request.overrides or {}).get(entry.step.stage, {})}
@@ -185,14 +186,16 @@ def run_steps(
         step_config |= dict((run_config or {}).get(entry.step.name, {}))
         if step_config:
             config[entry.step.name] = {"config": step_config}
-    result = job(REFRESH_JOB).execute_in_process(
-        instance=instance,
-        partition_key=benchmark_id,
-        asset_selection=[asset_key(key) for entry in stale for key in entry.step.outputs],
-        run_config={"ops": config, **QUIET},
-        tags=process_tags(),
-        raise_on_error=False,
-    )
+    with count.of_run(instance, run_id, benchmark_id):
+        result = job(REFRESH_JOB).execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            partition_key=benchmark_id,
+            asset_selection=[asset_key(key) for entry in stale for key in entry.step.outputs],
+            run_config={"ops": config, **QUIET},
+            tags=process_tags(),
+            raise_on_error=False,
+        )
     failures = _failures(result)
     if not result.success and not failures:
         failures["run"] = "the run failed; `capeval up` shows its log"
@@ -219,22 +222,30 @@ def publish(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     graph: Graph,
-    progress: Progress = lambda _: None,
+    progress: Progress = nothing_said,
+    *,
+    is_forced: bool = False,
 ) -> tuple[bool, str]:
-    """Build and publish the warehouse unless it is fresh: (was built, the failure's one line or "")."""
+    """Build and publish the warehouse unless it is fresh: (was built, the failure's one line or "").
+
+    is_forced : though it is fresh.
+    """
     lake_keys = published_keys(graph.steps)
     inputs = inputs_hash(latest_records(instance, lake_keys))
     made = latest_records(instance, mart_keys(graph.project))
-    if are_published(workspace, graph.project, made, inputs):
+    if not is_forced and are_published(workspace, graph.project, made, inputs):
         return False, ""
     progress("marts and the published database")
     result = job(PUBLISH_JOB).execute_in_process(
-        instance=instance, run_config=dict(QUIET), tags=process_tags(), raise_on_error=False
+        instance=instance,
+        run_config={"ops": {"publish": {"config": {"rebuild": is_forced}}}, **QUIET},
+        tags=process_tags(),
+        raise_on_error=False,
     )
     return result.success, "; ".join(_failures(result).values())
 
 
-def make_studies(job: JobSource, instance: dg.DagsterInstance, progress: Progress = lambda _: None) -> str:
+def make_studies(job: JobSource, instance: dg.DagsterInstance, progress: Progress = nothing_said) -> str:
     """Make the studies whose code changed: the failures' lines, or ""."""
     progress("studies on synthetic worlds")
     result = job(STUDIES_JOB).execute_in_process(
@@ -248,7 +259,7 @@ def write_report(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     graph: Graph,
-    progress: Progress = lambda _: None,
+    progress: Progress = nothing_said,
 ) -> str:
     """Write the pages of what is published, unless they are fresh: the failure's one line, or ""."""
     if not workspace.settings.database.exists() or are_written(workspace, instance, graph.project):

@@ -4,7 +4,7 @@ Nothing is written. Whether the present code, settings and inputs are those of t
 is merely stale says nothing about reproducibility.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ import dagster as dg
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.orchestration.records import NEVER, VersionRecord, latest_records
 from capeval_pipeline.orchestration.stages import Part, StageAsset, clock_columns, recomputed
+from capeval_pipeline.orchestration.step_progress import Progress, nothing_said
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.content_versions import content_version
@@ -40,16 +41,16 @@ def verify(
     instance: dg.DagsterInstance,
     steps: Sequence[StageAsset],
     benchmark_id: str,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = nothing_said,
 ) -> Iterator[Verified]:
     """Check every table of a benchmark that was made, in the order they are made; tables never made are passed over."""
     keys = {key for step in steps for key in (*step.inputs, *step.outputs)}
     with workspace.benchmark_lock(benchmark_id):
         records = latest_records(instance, sorted(keys), [benchmark_id])
-        for step in steps:
+        for place, step in enumerate(steps):
             made = {key: records[key, benchmark_id] for key in step.outputs if (key, benchmark_id) in records}
             if made:
-                progress(f"{benchmark_id}: {step.name}")
+                progress(f"{benchmark_id}: {step.name}", place, len(steps))
                 yield from _verified(workspace, step, benchmark_id, made, records)
 
 

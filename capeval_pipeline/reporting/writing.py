@@ -44,12 +44,12 @@ def write_pages(
     connection: "duckdb.DuckDBPyConnection",
     folder: Path,
     benchmark_ids: Iterable[str],
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, float, float], None] = lambda *_: None,
 ) -> list[Path]:
     """Write reports of some benchmarks, the studies and the index; pages of benchmarks that are gone are removed."""
-    written = []
-    for benchmark_id in benchmark_ids:
-        progress(f"report of {benchmark_id}")
+    written, chosen = [], list(benchmark_ids)
+    for place, benchmark_id in enumerate(chosen):
+        progress(f"report of {benchmark_id}", place, len(chosen))
         path = folder / page_name(benchmark_id)
         write_text(path, render_page(connection, benchmark_id))
         written.append(path)
