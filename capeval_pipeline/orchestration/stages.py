@@ -38,6 +38,7 @@ from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.conformity import conform, conform_stored, empty
 from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.lake import PartVersion
+from capeval_pipeline.storage.older_parts import as_declared, check_files
 from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES, Column
 
@@ -100,11 +101,14 @@ class Part:
         """The benchmark's rows of a table; without rows, and where it was never made, empty with its columns."""
         if key in TABLES and not self.workspace.lake.has_table(key):
             return empty(TABLES[key])
-        return self.workspace.lake.read(key, self.benchmark_id)
+        rows = self.workspace.lake.read(key, self.benchmark_id)
+        return as_declared(TABLES[key], rows, self.workspace.lake.uri(key)) if key in TABLES else rows
 
     def stored(self, key: str) -> StoredRows:
         """The benchmark's rows of a table as rows in the lake's files, for what is too big to be held."""
-        return self.workspace.lake.stored(key, empty(TABLES[key]).schema, self.benchmark_id)
+        rows = self.workspace.lake.stored(key, empty(TABLES[key]).schema, self.benchmark_id)
+        check_files(TABLES[key], rows.paths, self.workspace.lake.uri(key))
+        return rows
 
     def read(self, key: str) -> pd.DataFrame:
         """The same as a pandas frame."""

@@ -18,7 +18,7 @@ def content_version(table: pa.Table | StoredRows, *, without: Sequence[str] = ()
     one value in all rows (an unknown, the benchmark, the file) is hashed once and not once a row.
     """
     fields = [field for field in table.schema if field.name not in without]
-    schema = ",".join(f"{field.name}:{_type_name(field.type)}" for field in fields)
+    schema = ",".join(f"{field.name}:{type_name(field.type)}" for field in fields)
     with scratch_connection(STREAMED) as connection:
         if isinstance(table, StoredRows):
             relation = table.relation()
@@ -50,6 +50,6 @@ def _told_apart(
     return int(row[0]), json.dumps(constants), [name for name in names if name not in constants]
 
 
-def _type_name(type_: pa.DataType) -> str:
+def type_name(type_: pa.DataType) -> str:
     """A type's name without the name of a list's element, which differs between writers and means nothing."""
-    return f"list<{_type_name(type_.value_type)}>" if pa.types.is_list(type_) else str(type_)
+    return f"list<{type_name(type_.value_type)}>" if pa.types.is_list(type_) else str(type_)

@@ -28,7 +28,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from capeval_pipeline.errors import DISK_IS_FULL, LakeError, is_disk_full
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.storage.connections import scratch_connection, text_literal
-from capeval_pipeline.storage.content_versions import content_version
+from capeval_pipeline.storage.content_versions import content_version, type_name
 from capeval_pipeline.storage.object_copies import ObjectCopies
 from capeval_pipeline.storage.stored_rows import BATCH_ROWS, StoredRows
 
@@ -201,7 +201,14 @@ class Lake:
                 partition_by=[PARTITION_COLUMN],
                 configuration=self._configuration(),
             )
-        return set(schema.names) <= {field.name for field in opened.schema().fields}
+        present = pa.schema(opened.schema().to_arrow())
+        for field in schema:
+            if field.name in present.names and type_name(present.field(field.name).type) != type_name(field.type):
+                raise LakeError(
+                    f"{key}: another release wrote column {field.name!r} as {present.field(field.name).type}, this one "
+                    f"writes {field.type}. So delete {self.uri(key)}, and `capeval run --rebuild {key}` makes it again"
+                )
+        return set(schema.names) <= set(present.names)
 
     def _take_over(self, key: str, benchmark_id: str, part: pa.Table | StoredRows) -> list[Path]:
         """Files of a part under the names they have in the lake; what lies elsewhere is moved there."""

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 from capeval_pipeline.errors import CapevalError, UsageError
@@ -16,6 +16,8 @@ from capeval_pipeline.storage.held_back import HeldBack
 SUFFIX = ".published.json"
 NAMED_BY_TIME = "%Y%m%dT%H%M%S.%fZ"
 """UTC, so that names in order are publications in order."""
+
+A_MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,18 @@ class Publication:
 
 
 def made_now(folder: Path, delta_versions: Mapping[str, int], held: Mapping[str, HeldBack]) -> Publication:
-    """What a publication of these versions, but for the benchmarks held back, will have to say of itself."""
-    known = publications(folder) if held else []
-    last = known[-1] if known else Publication(datetime.min.replace(tzinfo=UTC), {})
+    """What a publication of these versions, but for the benchmarks held back, will have to say of itself.
+
+    It is later than all before it, whatever the clock says: one that was put back must not make it look older.
+    """
+    notes = sorted(folder.glob(f"*{SUFFIX}"))
+    last = _read(notes[-1]) if notes else None
+    now = datetime.now(UTC)
     older = {
-        name: {} if entry.is_left_out else dict(last.held_back.get(name, last.delta_versions))
+        name: {} if entry.is_left_out or last is None else dict(last.held_back.get(name, last.delta_versions))
         for name, entry in held.items()
     }
-    return Publication(datetime.now(UTC), dict(delta_versions), older)
+    return Publication(max(now, last.published_at + A_MOMENT) if last else now, dict(delta_versions), older)
 
 
 def note(folder: Path, made: Publication) -> None:
@@ -56,17 +62,17 @@ def note(folder: Path, made: Publication) -> None:
 
 def publications(folder: Path) -> list[Publication]:
     """All that were noted, oldest first. Raises CapevalError where a note is damaged."""
-    found = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            when = datetime.fromisoformat(content["published_at"])
-            found.append(Publication(when, content["delta_versions"], content.get("held_back", {})))
-        except (ValueError, KeyError, TypeError) as error:
-            raise CapevalError(
-                f"{path}: damaged ({error}); delete it, and what was published then is forgotten"
-            ) from error
+    found = [_read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return sorted(found, key=lambda publication: publication.published_at)
+
+
+def _read(path: Path) -> Publication:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        when = datetime.fromisoformat(content["published_at"])
+        return Publication(when, content["delta_versions"], content.get("held_back", {}))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CapevalError(f"{path}: damaged ({error}); delete it, and what was published then is forgotten") from error
 
 
 def moment(text: str) -> datetime:

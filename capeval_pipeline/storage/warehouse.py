@@ -24,6 +24,7 @@ from capeval_pipeline.storage.connections import ComputeLimits, memory_connectio
 from capeval_pipeline.storage.database_contents import FilesOf, check_claims, create_layers, create_marts
 from capeval_pipeline.storage.held_back import HELD_BACK, HeldBack, LastSound, held_back, held_back_table, last_sound
 from capeval_pipeline.storage.lake import Lake, part_folder
+from capeval_pipeline.storage.older_parts import complete
 from capeval_pipeline.storage.publications import Publication
 from capeval_pipeline.storage.sql_models import SqlProject
 from capeval_pipeline.storage.tables import TABLES
@@ -158,6 +159,7 @@ class Warehouse:
                 with_views=lake.is_local,
                 kept=sound.rows,
             )
+            complete(connection, [table for key, table in TABLES.items() if key in schemas], lake.uri)
             versions, n_rows = create_marts(connection, project.by_layer["marts"])
             claims = check_claims(connection, project)
             connection.execute("use memory")
@@ -252,6 +254,7 @@ def open_as_of(
             {},
             with_views=lake.is_local,
         )
+        complete(connection, [table for key, table in TABLES.items() if key in schemas], lake.uri)
         create_marts(connection, project.by_layer["marts"])
     except LakeError as error:
         connection.close()

@@ -69,8 +69,11 @@ def environment_of(data: Path) -> dict[str, str]:
 
 
 def query_of(sql: str, data: Path) -> list[dict]:
-    """Rows of a query over the published database of a workspace."""
-    return json.loads(call_capeval("sql", sql, "--json", data=data).stdout)
+    """Rows of a query over the published database of a workspace, without a process of its own."""
+    from capeval_pipeline.storage.warehouse import open_published
+
+    with open_published(data / "capeval.duckdb") as connection:
+        return connection.sql(sql).to_arrow_table().to_pylist()
 
 
 def versions_of(data: Path) -> dict[tuple[str, str], str]:

@@ -22,10 +22,9 @@ capabilities: {n_clusters: 2, cluster_counts: [1, 2], ridges: [1.0], n_resamples
 LAKE = "capeval_pipeline.storage.lake:Lake"
 STAGES = {
     "derive": f"{LAKE}.write=intermediate.item_scores",
-    "capabilities": f"{LAKE}.write=estimates.clusters",
     "identification": f"{LAKE}.write=simulations.identification_curves",
+    "capabilities": f"{LAKE}.write=estimates.clusters",
     "frontier": f"{LAKE}.write=estimates.frontier_points",
-    "gate": f"<{LAKE}.write=meta.partition_state",
     "marts": "capeval_pipeline.storage.warehouse:create_marts",
     "publish": "capeval_pipeline.storage.warehouse:Warehouse._point_link_to",
     "report": "<capeval_pipeline.reporting.writing:write_text#2",
@@ -67,14 +66,13 @@ def test_an_ingest_killed_between_two_tables_has_never_been(published):
     lake = Lake(load_settings(published).lake_root)
     answers = lake.read("raw.generations")
     write_benchmark(published.parent / "desk", ["alder", "birch", "dogwood"], n_items=24, settings=SETTINGS)
-    for place in (f"{LAKE}.write_parts=readings.models", f"{LAKE}.write_parts=raw.generations", TOLD):
+    for place in (f"{LAKE}.write_parts=raw.generations", TOLD):
         die(place, "ingest", str(published.parent / "desk"), data=published)
         done = call_capeval("run", data=published)
         assert "skipped desk" in done.stdout, "what the killed ingest had written is undone, so nothing is new"
         assert versions_of(published) == before
         assert lake.read("raw.generations").equals(answers)
         assert runs_that_never_ended(published) == []
-    assert call_capeval("verify", "desk", data=published).returncode == 0
 
 
 TOLD = "capeval_pipeline.orchestration.ingest_job:_told=raw.models"
@@ -101,7 +99,6 @@ def test_a_run_killed_in_the_middle_of_every_stage_is_finished_by_the_next(publi
     assert done.stderr == ""
     assert versions_of(published) == versions_of(clean)
     assert runs_that_never_ended(published) == []
-    assert "skipped desk" in call_capeval("run", data=published).stdout
     status = json.loads(call_capeval("status", "--json", data=published).stdout)
     assert [entry["stale"] for entry in status["benchmarks"]] == [[]]
     assert leftovers(published) == []

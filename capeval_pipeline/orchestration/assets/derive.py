@@ -14,6 +14,7 @@ from capeval_pipeline.storage.conformity import check_grain, sort_by_grain
 from capeval_pipeline.storage.connections import memory_connection
 from capeval_pipeline.storage.lake import parquet_scan
 from capeval_pipeline.storage.sql_models import SqlModel, parameter_statements
+from capeval_pipeline.storage.tables import TABLES
 
 LAYERS = ("staging", "intermediate")
 
@@ -78,6 +79,9 @@ def _bring_in(connection: duckdb.DuckDBPyConnection, part: Part, key: str) -> No
     schema, name = key.split(".", 1)
     connection.execute(f"create schema if not exists {schema}")
     paths = part.workspace.lake.paths(key, part.benchmark_id)
+    if paths and key in TABLES:
+        connection.execute(f"create view {schema}.{name} as select * from {part.stored(key).relation()}")
+        return
     if paths:
         connection.execute(f"create view {schema}.{name} as {parquet_scan(paths)}")
         return

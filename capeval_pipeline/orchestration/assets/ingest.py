@@ -110,7 +110,7 @@ def _inbox_change(part: Part, files: pa.Table, folder: Path) -> Change:
     settings = part.workspace.settings
     name = part.benchmark.get("name") or part.benchmark_id.rpartition("@")[0] or part.benchmark_id
     inbox = settings.inbox / name
-    if not inbox.is_dir():
+    if inbox.parent != settings.inbox or name == ".." or not inbox.is_dir():  # a name may be `..` or `../x`
         return Change()
     place = Place(settings.root, settings.inbox)
     limits = Limits(**settings.limits.model_dump())

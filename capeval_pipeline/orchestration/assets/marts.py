@@ -68,13 +68,15 @@ def build_marts(
             ),
         ],
         check_specs=[dg.AssetCheckSpec(CLAIMS_CHECK, asset=asset_key(model.key), blocking=True) for model in marts],
+        config_schema={"rebuild": dg.Field(bool, default_value=False, description="Publish though nothing changed.")},
         required_resource_keys={"workspace"},
     )
     def publish(context: dg.AssetExecutionContext) -> Iterator[Any]:
         workspace: Workspace = context.resources.workspace
         with file_lock(workspace.settings.root / "locks" / "publish.lock"):
             undo_all_unfinished(workspace, context.instance)
-            yield from _publish(context, workspace, project, published_keys(steps))
+            is_forced = bool(context.op_execution_context.op_config["rebuild"])
+            yield from _publish(context, workspace, project, published_keys(steps), is_forced=is_forced)
 
     return publish
 
@@ -98,13 +100,18 @@ def marts_code(project: SqlProject) -> str:
 
 
 def _publish(
-    context: dg.AssetExecutionContext, workspace: Workspace, project: SqlProject, lake_keys: Sequence[str]
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    project: SqlProject,
+    lake_keys: Sequence[str],
+    *,
+    is_forced: bool = False,
 ) -> Iterator[Any]:
     parts = latest_records(context.instance, lake_keys)
     inputs, code, keys = inputs_hash(parts), marts_code(project), mart_keys(project)
     made = latest_records(context.instance, keys)
     settings = workspace.settings
-    if are_published(workspace, project, made, inputs):
+    if not is_forced and are_published(workspace, project, made, inputs):
         for key in keys:
             yield _materialized(key, made[key, None], {**said_before(context.instance, key, None), "reused": True})
         return
