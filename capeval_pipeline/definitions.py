@@ -11,7 +11,7 @@ from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES, buil
 from capeval_pipeline.orchestration.automation import automatic_jobs, freshness, schedules, sensors
 from capeval_pipeline.orchestration.ingest_job import ingest_job
 from capeval_pipeline.orchestration.jobs import jobs
-from capeval_pipeline.orchestration.stages import build_asset
+from capeval_pipeline.orchestration.step_assets import build_asset
 from capeval_pipeline.orchestration.step_executors import step_executor
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings, load_settings

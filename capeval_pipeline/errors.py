@@ -34,6 +34,10 @@ class LakeError(CapevalError):
     """A part of the lake cannot be read or written; the message names the file and the repairing command."""
 
 
+class SqlModelError(CapevalError):
+    """A SQL model does not say what it must, or refers to something that is not there."""
+
+
 class StageSkipped(CapevalError):
     """The stage does not apply to this benchmark; the message is the reason, a clause without a full stop."""
 

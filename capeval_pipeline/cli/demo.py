@@ -33,7 +33,7 @@ def demo(context: typer.Context) -> None:
         raise CapevalError(f"{SAMPLE}: the sample is not there; run from a checkout of the project")
     folders = sorted(path for path in SAMPLE.iterdir() if path.is_dir())
     started = time.monotonic()
-    job = call.definitions.resolve_job_def
+    job = call.job
     with driver.workspace_instance(call.workspace) as instance, progress() as say:
         batch = intake.take_in(call.workspace, instance, job, folders, say)
         names = sorted({name for report in batch.reports for name in report.benchmark_ids})

@@ -146,7 +146,7 @@ def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dic
     from capeval_pipeline.orchestration import driver, intake
 
     with driver.workspace_instance(call.workspace) as instance:
-        return intake.commit(call.workspace, instance, call.definitions.resolve_job_def, batch, folder, say)
+        return intake.commit(call.workspace, instance, call.job, batch, folder, say)
 
 
 def _print(batch: "Batch", *, as_json: bool) -> None:

@@ -55,6 +55,10 @@ class Invocation:
 
         return build_definitions(settings) if is_loaded else defs
 
+    def job(self, name: str) -> Any:
+        """A job of the definitions; they are built when the first is asked for, so where nothing is stale, never."""
+        return self.definitions.resolve_job_def(name)
+
 
 def invocation(context: typer.Context) -> Invocation:
     """The invocation of a command's context."""

@@ -40,7 +40,7 @@ def run(
 
     overrides = parse_overrides([*(set_ or []), *([f"capabilities.preset={preset}"] if preset else [])])
     request = Request(only, full, overrides, rebuild, with_studies=only == "studies")
-    job = call.definitions.resolve_job_def
+    job = call.job
     with driver.workspace_instance(call.workspace) as instance, progress() as say:
         names = [driver.resolve_benchmark(instance, name) for name in benchmark or []]
         for stage, values in overrides.items():

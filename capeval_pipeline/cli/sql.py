@@ -53,7 +53,8 @@ def _as_it_was(call: Invocation, text: str) -> "duckdb.DuckDBPyConnection":
     from capeval_pipeline.storage.lake import lake_of
     from capeval_pipeline.storage.publications import as_of, moment
     from capeval_pipeline.storage.sql_models import load_project
-    from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, open_as_of, table_schemas
+    from capeval_pipeline.storage.tables import UNPUBLISHED_LAYERS
+    from capeval_pipeline.storage.warehouse import open_as_of, table_schemas
 
     settings, project = call.settings, load_project()
     publication = as_of(settings.warehouse_folder, moment(text))

@@ -4,19 +4,23 @@ A verdict, the first rows as a small table, SQL to paste, where the report lies;
 plots over time, come from the step itself. Texts of the data are escaped: the UI renders Markdown.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from capeval_pipeline.orchestration.records import RECORD_KEY, asset_key
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import UNKNOWN, counted, is_unknown, number, shortened, words
 from capeval_pipeline.storage.connections import text_literal
-from capeval_pipeline.storage.stored_rows import StoredRows
-from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS
+from capeval_pipeline.storage.tables import UNPUBLISHED_LAYERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from capeval_pipeline.storage.stored_rows import StoredRows
 
 N_ROWS = 8
 N_SENTENCES = 4
@@ -125,6 +129,9 @@ def first_rows(rows: pa.Table | StoredRows, n_rows: int | None = None) -> str:
 
 
 def _head(rows: pa.Table | StoredRows) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if isinstance(rows, pa.Table):
         return rows.slice(0, N_ROWS)
     # the first file alone: what is stored may be millions of rows, of which a page shows a few

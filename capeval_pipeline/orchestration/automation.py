@@ -9,15 +9,13 @@ from typing import Any
 
 import dagster as dg
 
-from capeval_pipeline.ingestion.inbox import look, settled, taken_by
-from capeval_pipeline.orchestration import driver, intake
+from capeval_pipeline.orchestration import driver
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.settings import Settings
-from capeval_pipeline.storage.retention import clean_lake
 
 NIGHTLY, WEEKLY = "nightly_refresh", "weekly_studies"
 INBOX_JOB = "ingest_inbox"
@@ -55,6 +53,8 @@ def watch_inbox(inbox: Path, cursor: str | None, at: float) -> dg.SensorResult |
     The cursor holds what was seen and what was taken. A file is taken once; one that was refused is not tried again
     until it changes. `at` is the present time in seconds.
     """
+    from capeval_pipeline.ingestion.inbox import look, settled, taken_by
+
     memory = json.loads(cursor) if cursor else {"seen": {}, "taken": {}}
     before = {name: tuple(signature) for name, signature in memory["seen"].items()}
     taken = {name: tuple(signature) for name, signature in memory["taken"].items()}
@@ -81,6 +81,8 @@ def inbox_job(job: driver.JobSource) -> dg.JobDefinition:
         config_schema={"paths": dg.Field([str], description="Files and folders to read.")},
     )
     def take_in(context: dg.OpExecutionContext) -> None:
+        from capeval_pipeline.orchestration import intake
+
         workspace: Workspace = context.resources.workspace
         paths = [Path(path) for path in context.op_config["paths"] if Path(path).exists()]
         batch = intake.take_in(workspace, context.instance, job, paths, context.log.info)
@@ -148,6 +150,8 @@ def freshness(settings: Settings) -> dg.FreshnessPolicy | None:
 
 def clean(workspace: Workspace) -> str:
     """Delete what neither the lake's retention nor a published database needs; returns a sentence about it."""
+    from capeval_pipeline.storage.retention import clean_lake
+
     settings = workspace.settings
     n_deleted = clean_lake(
         workspace.lake,

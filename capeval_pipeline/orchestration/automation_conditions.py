@@ -1,10 +1,12 @@
 """When an asset asks to be made again: only if the content of something it reads has changed."""
 
+from functools import cache
 from typing import Any
 
 import dagster as dg
 
 
+@cache
 def follow_data_versions(*, tolerates_missing: bool = False) -> Any:
     """Eager, but a new materialization upstream counts only if its data version is new.
 
@@ -16,6 +18,7 @@ def follow_data_versions(*, tolerates_missing: bool = False) -> Any:
     return condition.without(~dg.AutomationCondition.any_deps_missing()) if tolerates_missing else condition
 
 
+@cache
 def follow_gate(gate: dg.AssetKey) -> Any:
     """Follow one upstream asset alone: a fan-in listening to all would be asked for at the first table that moved."""
     return follow_data_versions(tolerates_missing=True).allow(dg.AssetSelection.assets(gate))

@@ -1,16 +1,19 @@
 """What the steps of `capabilities` share: reading the tables of the ECC problem, and the clusters described."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from capeval_pipeline.errors import StageSkipped, UsageError
 from capeval_pipeline.orchestration.stages import Part
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
+    import pandas as pd
+
     from capeval_pipeline.arrays.ecc_problem import LabelledProblem
     from capeval_pipeline.arrays.ecc_tables import PublishedMixture
     from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
@@ -48,7 +51,7 @@ def load_tie_margin(part: Part) -> float:
     return float(column[0].as_py()) if len(column) else 1e-9
 
 
-def load_problem(part: Part) -> "LabelledProblem":
+def load_problem(part: Part) -> LabelledProblem:
     """The benchmark's ECC problem; raises StageSkipped where there is none to solve."""
     from capeval_pipeline.arrays.ecc_problem import encode_ecc_problem
 
@@ -74,7 +77,7 @@ def load_problem(part: Part) -> "LabelledProblem":
     return loaded
 
 
-def options_of(settings: CapabilitiesSettings) -> "EccOptions":
+def options_of(settings: CapabilitiesSettings) -> EccOptions:
     """The settings as the study takes them."""
     from capeval_pipeline.methods.ecc.study import EccOptions
 
@@ -101,10 +104,10 @@ class DescribedClusters:
     category_ari: dict[str, float]
 
 
-def describe_clusters(
-    loaded: "LabelledProblem", study: "EccStudy", settings: CapabilitiesSettings
-) -> DescribedClusters:
+def describe_clusters(loaded: LabelledProblem, study: EccStudy, settings: CapabilitiesSettings) -> DescribedClusters:
     """Profiles with intervals, typical items, terms and categories of every mixture's clusters."""
+    import pandas as pd
+
     from capeval_pipeline.arrays.ecc_tables import cluster_categories_frame, cluster_strengths_frame, clusters_frame
     from capeval_pipeline.embedders.tfidf import count_terms
     from capeval_pipeline.methods.ecc.description import (
@@ -168,11 +171,11 @@ class Published:
     global_strengths : (n_models,) the reference ranking of the training votes; headline : the mixture people read
     """
 
-    loaded: "LabelledProblem"
-    mixtures: "dict[str, PublishedMixture]"
+    loaded: LabelledProblem
+    mixtures: dict[str, PublishedMixture]
     temperature: float
-    choice: "Choice | None"
-    global_strengths: "FloatArray"
+    choice: Choice | None
+    global_strengths: FloatArray
 
     @property
     def headline(self) -> str:
@@ -206,7 +209,7 @@ def load_published(part: Part, settings: CapabilitiesSettings) -> Published:
     )
 
 
-def complete_test_items(loaded: "LabelledProblem") -> "IntArray":
+def complete_test_items(loaded: LabelledProblem) -> IntArray:
     """Test items with votes and a score of every model; raises StageSkipped where there is none."""
     test = loaded.problem.test_items
     complete = test[~np.isnan(loaded.quality[test]).any(axis=1)]
@@ -215,9 +218,7 @@ def complete_test_items(loaded: "LabelledProblem") -> "IntArray":
     return complete
 
 
-def routing_baselines(
-    published: Published, settings: CapabilitiesSettings, test: "IntArray"
-) -> "dict[str, FloatArray]":
+def routing_baselines(published: Published, settings: CapabilitiesSettings, test: IntArray) -> dict[str, FloatArray]:
     """How `linear` and `blend` score every model on the test items, (n_items, n_models); none in the paper's preset."""
     from capeval_pipeline.methods.ecc.probing import blended_scores
     from capeval_pipeline.methods.ecc.study import fit_baselines, item_strengths, learn_blend
@@ -236,7 +237,7 @@ def routing_baselines(
     return {"linear": components["linear"], "blend": blend}
 
 
-def cold_start_jobs(benchmark_id: str, published: Published, settings: CapabilitiesSettings) -> "list[ColdStartJob]":
+def cold_start_jobs(benchmark_id: str, published: Published, settings: CapabilitiesSettings) -> list[ColdStartJob]:
     """A job a model, MOST_HELD_OUT of lowest key where there are more; settings of `ecc_shrunk`, else the paper's."""
     import hashlib
 
@@ -271,7 +272,7 @@ def cold_start_jobs(benchmark_id: str, published: Published, settings: Capabilit
 
 def category_domains(
     published: Published, settings: CapabilitiesSettings
-) -> "list[tuple[tuple[int, ...], tuple[int, ...] | None]]":
+) -> list[tuple[tuple[int, ...], tuple[int, ...] | None]]:
     """(categories to predict, categories to fit on, None for all others): as configured, else each large one in turn.
 
     Raises UsageError for a configured category that the benchmark does not have.

@@ -6,17 +6,15 @@ changed expression changes it. The frame that runs steps is left out: it decides
 """
 
 import ast
-import contextlib
 import hashlib
-import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from capeval_pipeline import kept_beside_code
 
 PACKAGE = "capeval_pipeline"
 ROOT = Path(__file__).resolve().parents[1]
@@ -142,8 +140,13 @@ def _tree(module: str) -> ast.Module:
 
 
 def _path(module: str) -> Path | None:
+    return _path_under(ROOT, module)
+
+
+@cache
+def _path_under(root: Path, module: str) -> Path | None:
     inside = module.removeprefix(PACKAGE).strip(".").replace(".", "/")
-    for path in (ROOT / f"{inside}.py", ROOT / inside / "__init__.py"):
+    for path in (root / f"{inside}.py", root / inside / "__init__.py"):
         if path.is_file():
             return path
     return None
@@ -152,8 +155,7 @@ def _path(module: str) -> Path | None:
 class _Remembered:
     """Facts of files kept from one process to the next, as compiled modules are: beside the code, by size and time.
 
-    Parsing the package takes longer than all else that loading the definitions does. Where the folder cannot be
-    written, facts are found anew each time.
+    Parsing the package takes longer than all else that loading the definitions does.
     """
 
     def __init__(self) -> None:
@@ -173,30 +175,18 @@ class _Remembered:
             self._is_changed = True
 
     def save(self) -> None:
-        if not self._is_changed:
-            return
-        self._is_changed = False
-        target = self._file()
-        aside = target.with_name(f"{target.name}.{os.getpid()}")
-        with contextlib.suppress(OSError):
-            target.parent.mkdir(exist_ok=True)
-            aside.write_text(json.dumps(self._entries), encoding="utf-8")
-            os.replace(aside, target)
-            for other in target.parent.glob(f"code_versions-{sys.implementation.cache_tag}-*.json"):
-                if other != target:  # of an older text of this module
-                    other.unlink()
+        if self._is_changed:
+            self._is_changed = False
+            kept_beside_code.write("code_versions", OWN_CODE, self._entries, ROOT)
 
     def _load(self) -> None:
         if self._root == ROOT:
             return
         self._root, self._entries, self._is_changed = ROOT, {}, False
-        with contextlib.suppress(OSError, ValueError):
-            read = json.loads(self._file().read_text(encoding="utf-8"))
+        kept = kept_beside_code.read("code_versions", OWN_CODE, ROOT)
+        if kept:
             there = {_stamp(path) for path in ROOT.rglob("*.py")}
-            self._entries = {stamp: facts for stamp, facts in read.items() if stamp in there}
-
-    def _file(self) -> Path:
-        return ROOT / "__pycache__" / f"code_versions-{sys.implementation.cache_tag}-{OWN_CODE}.json"
+            self._entries = {stamp: facts for stamp, facts in kept.items() if stamp in there}
 
 
 def _stamp(path: Path) -> str:
@@ -205,5 +195,5 @@ def _stamp(path: Path) -> str:
     return f"{path.relative_to(ROOT)}|{stat.st_size}|{stat.st_ctime_ns}"
 
 
-OWN_CODE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+OWN_CODE = kept_beside_code.key_of(Path(__file__))
 _remembered = _Remembered()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import dagster as dg
@@ -18,7 +19,7 @@ from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.orchestration.assets import Graph, build_graph
 from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
 from capeval_pipeline.orchestration.assets.report import are_written
-from capeval_pipeline.orchestration.event_log import kept_open
+from capeval_pipeline.orchestration.event_log import Entry, kept_open
 from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, needed_for, stale_steps
 from capeval_pipeline.orchestration.ingest_job import INGEST_JOB
 from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT_JOB, STUDIES_JOB
@@ -29,8 +30,9 @@ from capeval_pipeline.orchestration.step_progress import Progress, StepCount, no
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
-from capeval_pipeline.storage.held_back import HeldBack
-from capeval_pipeline.storage.warehouse import benchmarks_held_back
+
+if TYPE_CHECKING:
+    from capeval_pipeline.storage.held_back import HeldBack
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console is the user's: errors come as one sentence at the end, the events stand in the UI."""
@@ -65,7 +67,7 @@ class RunReport:
     publish_failure: str = ""
     report_failure: str = ""
     studies_failure: str = ""
-    held_back: Sequence[HeldBack] = ()
+    held_back: "Sequence[HeldBack]" = ()
 
 
 JobSource = Callable[[str], dg.JobDefinition]
@@ -108,37 +110,49 @@ def run(
 
     A benchmark that fails does not stop the others; its failures are in the report.
     """
+    from capeval_pipeline.storage.warehouse import benchmarks_held_back
+
     graph = build_graph()
-    end_dead_runs(instance)
-    undo_all_unfinished(workspace, instance)
-    known = instance.get_dynamic_partitions(BENCHMARKS.name or "")
-    chosen = list(benchmarks) or sorted(known)
-    runs = []
-    studies_failure = make_studies(job, instance, progress) if request.with_studies else ""
-    planned = plans(workspace, instance, graph, chosen, request)
-    count = StepCount(progress, [entry for plan in planned for entry in plan.ran])
-    for plan in planned:
-        if plan.ran:
-            runs.append(run_steps(job, instance, plan.benchmark_id, plan.ran, request, count))
-        else:
-            runs.append(plan)
-    # views name the files of a table that was built again, so they must be named again though no row is new
-    published, failure = publish(job, workspace, instance, graph, progress, is_forced=bool(request.rebuild))
-    report_failure = write_report(job, workspace, instance, graph, progress)
+    with kept_open(instance):
+        end_dead_runs(instance)
+        undo_all_unfinished(workspace, instance)
+        chosen = list(benchmarks) or sorted(instance.get_dynamic_partitions(BENCHMARKS.name or ""))
+        runs = []
+        studies_failure = make_studies(job, instance, progress) if request.with_studies else ""
+        read: dict[int, Entry] = {}
+        planned = plans(workspace, instance, graph, chosen, request, read)
+        count = StepCount(progress, [entry for plan in planned for entry in plan.ran])
+        for plan in planned:
+            if plan.ran:
+                runs.append(run_steps(job, instance, plan.benchmark_id, plan.ran, request, count))
+            else:
+                runs.append(plan)
+        # views name the files of a table that was built again, so they must be named again though no row is new
+        is_forced = bool(request.rebuild)
+        published, failure = publish(job, workspace, instance, graph, progress, read, is_forced=is_forced)
+        report_failure = write_report(job, workspace, instance, graph, progress)
     held = benchmarks_held_back(workspace.settings.database)
     return RunReport(runs, published, failure, report_failure, studies_failure, held)
 
 
 def plans(
-    workspace: Workspace, instance: dg.DagsterInstance, graph: Graph, benchmarks: Sequence[str], request: Request
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    graph: Graph,
+    benchmarks: Sequence[str],
+    request: Request,
+    read: dict[int, Entry] | None = None,
 ) -> list[BenchmarkRun]:
-    """What each benchmark would have to run. Raises UsageError on an unknown stage or table."""
+    """What each benchmark would have to run. Raises UsageError on an unknown stage or table.
+
+    read : events that were read, as `latest_records` takes and fills it.
+    """
     if request.only and request.only not in STAGES:
         raise UsageError(f"no stage {request.only!r}; expected one of {', '.join(STAGES)}")
     keys = {key for step in graph.steps for key in step.outputs}
     if request.rebuild and request.rebuild not in keys:
         raise UsageError(f"no table {request.rebuild!r} is made by a step; expected one of {', '.join(sorted(keys))}")
-    records = latest_records(instance, sorted(keys), benchmarks)
+    records = latest_records(instance, sorted(keys), benchmarks, read)
     facts = workspace.benchmarks()
     steps = _steps_for(graph, request)
     always = {key for step in graph.steps if step.always_runs for key in step.outputs}
@@ -223,6 +237,7 @@ def publish(
     instance: dg.DagsterInstance,
     graph: Graph,
     progress: Progress = nothing_said,
+    read: dict[int, Entry] | None = None,
     *,
     is_forced: bool = False,
 ) -> tuple[bool, str]:
@@ -231,7 +246,7 @@ def publish(
     is_forced : though it is fresh.
     """
     lake_keys = published_keys(graph.steps)
-    inputs = inputs_hash(latest_records(instance, lake_keys))
+    inputs = inputs_hash(latest_records(instance, lake_keys, known=read))
     made = latest_records(instance, mart_keys(graph.project))
     if not is_forced and are_published(workspace, graph.project, made, inputs):
         return False, ""

@@ -6,12 +6,13 @@ every materialization carries as metadata: data versions of the inputs, code ver
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import dagster as dg
-from dagster import AssetRecordsFilter, DagsterEventType
+
+from capeval_pipeline.orchestration.event_log import Entry, latest_entries
 
 RECORD_KEY = "capeval/record"
 NEVER = "never"
@@ -96,35 +97,27 @@ def asset_key(table_key: str) -> dg.AssetKey:
 
 
 def latest_records(
-    instance: dg.DagsterInstance, table_keys: Iterable[str], partitions: Iterable[str] | None = None
+    instance: dg.DagsterInstance,
+    table_keys: Iterable[str],
+    partitions: Collection[str] | None = None,
+    known: dict[int, Entry] | None = None,
 ) -> dict[tuple[str, str | None], VersionRecord]:
-    """Latest record of each (table, partition); partition is None for unpartitioned tables. Read in bulk."""
-    wanted = None if partitions is None else set(partitions)
-    found: dict[tuple[str, str | None], VersionRecord] = {}
-    for table_key in table_keys:
-        key = asset_key(table_key)
-        latest = instance.get_latest_storage_id_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION, wanted)
-        storage_ids = sorted(latest.values())
-        if storage_ids:
-            events = instance.fetch_materializations(
-                AssetRecordsFilter(asset_key=key, storage_ids=storage_ids), limit=10_000
-            ).records
-        else:
-            events = instance.fetch_materializations(key, limit=1).records
-        for event in events:
-            record = _record(event)
-            if record is not None and (wanted is None or event.partition_key in wanted or event.partition_key is None):
-                found[table_key, event.partition_key] = record
-    return found
+    """Latest record of each (table, partition); partition is None for unpartitioned tables. Read in bulk.
+
+    known : as `latest_entries` takes it, for callers that look twice.
+    """
+    names = {asset_key(key): key for key in table_keys}
+    entries = latest_entries(instance, list(names), RECORD_KEY, partitions, known)
+    found = {(names[key], partition): _record(entry) for (key, partition), entry in entries.items()}
+    return {output: record for output, record in found.items() if record is not None}
 
 
-def _record(event: Any) -> VersionRecord | None:
-    metadata = event.asset_materialization.metadata
-    if RECORD_KEY not in metadata:
-        return None
-    stored: dict[str, Any] = metadata[RECORD_KEY].value
-    known = {entry.name for entry in fields(VersionRecord)}
-    if not {"data_version", "code_version", "inputs", "configured"} <= set(stored):
-        return None  # written by another release: counts as not made
-    kept = {name: value for name, value in stored.items() if name in known}
-    return VersionRecord(**kept | {"run_id": event.run_id, "materialized_at": event.timestamp})
+def _record(entry: Entry) -> VersionRecord | None:
+    stored = entry.value
+    if stored is None or not {"data_version", "code_version", "inputs", "configured"} <= set(stored):
+        return None  # not written by a step, or by another release: counts as not made
+    kept = {name: value for name, value in stored.items() if name in FIELDS}
+    return VersionRecord(**kept | {"run_id": entry.run_id, "materialized_at": entry.timestamp})
+
+
+FIELDS = frozenset(entry.name for entry in fields(VersionRecord))

@@ -12,8 +12,9 @@ import dagster as dg
 
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.orchestration.records import NEVER, VersionRecord, latest_records
-from capeval_pipeline.orchestration.stages import Part, StageAsset, clock_columns, recomputed
+from capeval_pipeline.orchestration.stages import Part, StageAsset
 from capeval_pipeline.orchestration.step_progress import Progress, nothing_said
+from capeval_pipeline.orchestration.step_runs import clock_columns, recomputed
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.content_versions import content_version

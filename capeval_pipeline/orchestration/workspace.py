@@ -1,5 +1,7 @@
 """The resource every asset works on: the workspace's settings and its lake, and the facts of a benchmark."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -10,16 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
+from capeval_pipeline.storage.benchmark_key import benchmark_key
 from capeval_pipeline.storage.connections import ComputeLimits
-from capeval_pipeline.storage.lake import Lake, benchmark_key, lake_of
 from capeval_pipeline.storage.unfinished import SUFFIX, noted_benchmark, put_back
+
+if TYPE_CHECKING:
+    from capeval_pipeline.storage.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
+        from capeval_pipeline.storage.lake import lake_of
+
         return lake_of(self.settings)
 
     def limits(self, *, n_threads: int = 1) -> ComputeLimits:

@@ -1,5 +1,7 @@
 """In-memory DuckDB connections with limits. Files are opened by warehouse.py alone."""
 
+from __future__ import annotations
+
 import itertools
 import os
 import threading
@@ -8,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class ComputeLimits:
 
 def memory_connection(limits: ComputeLimits | None = None) -> duckdb.DuckDBPyConnection:
     """Open an in-memory connection: UTC, no extension is fetched, memory and threads as in limits."""
+    import duckdb  # a tenth of a second, which the definitions do without
+
     limits = limits or ComputeLimits()
     connection = duckdb.connect(
         ":memory:",

@@ -1,37 +1,27 @@
 """Finds the SQL models of dbt_like_sql: what they read, what they promise, in which order they run, their version.
 
 A model is `models/<layer>/<name>.sql` with `<name>.yml` beside it; a claim across tables is
-`tests/assert_<claim>.sql`. The SQL runs as it stands, so references are found by parsing and nothing is templated.
+`tests/assert_<claim>.sql`. The SQL runs as it stands, so references are found by parsing (sql_reading.py) and nothing
+is templated. What parsing finds is kept under the hash of what was parsed: it takes longer than importing dagster.
 Running a model is not this module's business: it hands out SQL text and opens no connection.
 """
 
 import graphlib
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import sqlglot
-import yaml
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
-from capeval_pipeline.errors import CapevalError
+from capeval_pipeline import kept_beside_code
+from capeval_pipeline.errors import SqlModelError
 from capeval_pipeline.storage.tables import TABLES
 
-DIALECT = "duckdb"
 LAYERS = ("staging", "intermediate", "marts")
-MODEL_KEYS = {"description", "grain", "columns"}
-COLUMN_KEYS = {"name", "description", "unit", "data_tests"}
-DATA_TESTS = ("not_null", "unique", "accepted_values", "between")
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
-
-
-class SqlModelError(CapevalError):
-    """A SQL model does not say what it must, or refers to something that is not there."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +121,7 @@ def load_project(folder: Path | None = None, known_tables: Collection[str] | Non
     sentence with file and place: a .yml missing, a column the SQL does not give, an unknown reference, a cycle.
     """
     root = sql_folder(folder)
+    kept = KeptFacts() if folder is None else None
     written = set(TABLES if known_tables is None else known_tables)
     models: dict[str, SqlModel] = {}
     for layer in LAYERS:
@@ -140,51 +131,77 @@ def load_project(folder: Path | None = None, known_tables: Collection[str] | Non
         if orphans:
             raise SqlModelError(f"models/{layer}/{orphans[0]}.yml: no {orphans[0]}.sql beside it")
         for path in sql_paths:
-            model = load_model(path)
+            model = load_model(path, kept)
             models[model.key] = model
     for model in models.values():
         _check_references(model.path.name, model.references, written, models)
-    assertions = tuple(load_assertion(path) for path in sorted((root / "tests").glob("assert_*.sql")))
+    assertions = tuple(load_assertion(path, kept) for path in sorted((root / "tests").glob("assert_*.sql")))
     for assertion in assertions:
         _check_references(f"tests/{assertion.name}.sql", assertion.references, written, models)
+    if kept is not None:
+        kept.save()
     return SqlProject(models={key: models[key] for key in _topological(models)}, assertions=assertions)
 
 
-def load_model(path: Path) -> SqlModel:
+class KeptFacts:
+    """What reading found in files, from one process to the next: text of the files → facts.
+
+    Under the hash of everything they were found from, the reading code and its libraries included, so that another
+    text, code or library is read anew.
+    """
+
+    def __init__(self) -> None:
+        reading = Path(__file__).with_name("sql_reading.py")
+        self._key = kept_beside_code.key_of(reading, version("sqlglot"), version("pyyaml"))
+        self._before = kept_beside_code.read("sql_models", self._key)
+        self._now: dict[str, Any] = {}
+
+    def facts(self, texts: Sequence[bytes], read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The facts of the texts, read only if they are not known."""
+        name = hashlib.sha256(b"\0".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()
+        self._now[name] = self._before[name] if name in self._before else read()
+        return dict(self._now[name])
+
+    def save(self) -> None:
+        """Keep what was asked for this time, and nothing else."""
+        if set(self._now) != set(self._before):
+            kept_beside_code.write("sql_models", self._key, self._now)
+
+
+def load_model(path: Path, kept: KeptFacts | None = None) -> SqlModel:
     """Read `<layer>/<name>.sql` and the `.yml` beside it; the layer is the name of the folder."""
-    place = f"{path.parent.name}/{path.name}"
     if not _NAME.match(path.stem):
-        raise SqlModelError(f"{place}: the name is {path.stem!r}; expected lower case letters, digits and _")
-    sql = path.read_text(encoding="utf-8")
-    tree = parse_select(sql, place)
-    description, grain, columns = _read_description(path.with_suffix(".yml"))
-    given = _output_columns(tree, place)
-    described = [column.name for column in columns]
-    for name in described:
-        if name not in given:
-            raise SqlModelError(f"{place}: column {name!r} of the .yml is not in the SQL, which gives {given}")
-    for name in given:
-        if name not in described:
-            raise SqlModelError(f"{place}: column {name!r} of the SQL is not described in {path.stem}.yml")
+        raise SqlModelError(
+            f"{path.parent.name}/{path.name}: the name is {path.stem!r}; expected lower case letters, digits and _"
+        )
+    described = path.with_suffix(".yml")
+    texts = [path.read_bytes(), described.read_bytes() if described.is_file() else b""]
+    found = _facts(kept, texts, lambda reading: reading.read_model(path))
     key = f"{path.parent.name}.{path.stem}"
+    grain = tuple(found["grain"])
+    columns = tuple(
+        SqlColumn(name, description, unit, tuple((kind, argument) for kind, argument in tests))
+        for name, description, unit, tests in found["columns"]
+    )
     return SqlModel(
         schema=path.parent.name,
         name=path.stem,
-        sql=sql,
-        description=description,
+        sql=texts[0].decode("utf-8"),
+        description=found["description"],
         grain=grain,
-        columns=tuple(sorted(columns, key=lambda column: given.index(column.name))),
+        columns=columns,
         claims=render_claims(key, grain, columns),
-        references=find_references(tree, place),
-        code_version=statement_version(tree),
-        parameters=find_parameters(tree),
+        references=tuple(found["references"]),
+        code_version=found["code_version"],
+        parameters=tuple(found["parameters"]),
         path=path,
     )
 
 
-def load_assertion(path: Path) -> Claim:
+def load_assertion(path: Path, kept: KeptFacts | None = None) -> Claim:
     """Read `tests/assert_<claim>.sql`; the comment on top is the claim in a sentence."""
-    sql = path.read_text(encoding="utf-8")
+    text = path.read_bytes()
+    sql = text.decode("utf-8")
     comment = []
     for line in sql.splitlines():
         if not line.startswith("--"):
@@ -192,44 +209,17 @@ def load_assertion(path: Path) -> Claim:
         comment.append(line.removeprefix("--").strip())
     if not comment:
         raise SqlModelError(f"tests/{path.name}: the first line is no comment; expected the claim in one sentence")
-    references = find_references(parse_select(sql, f"tests/{path.name}"), f"tests/{path.name}")
-    return Claim(name=path.stem, sentence=" ".join(comment), sql=sql, references=references)
+    found = _facts(kept, [text], lambda reading: reading.read_assertion(path))
+    return Claim(name=path.stem, sentence=" ".join(comment), sql=sql, references=tuple(found["references"]))
 
 
-def parse_select(sql: str, place: str = "SQL") -> exp.Query:
-    """Parse one select statement (with or without CTEs); raises SqlModelError naming the place."""
-    try:
-        statements = [statement for statement in sqlglot.parse(sql, read=DIALECT) if statement is not None]
-    except SqlglotError as error:
-        raise SqlModelError(f"{place}: cannot be parsed: {' '.join(str(error).split())[:200]}") from error
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise SqlModelError(f"{place}: {len(statements)} statements; expected one select")
-    return statements[0]
+def _facts(kept: KeptFacts | None, texts: Sequence[bytes], read: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    def read_now() -> dict[str, Any]:
+        from capeval_pipeline.storage import sql_reading
 
+        return read(sql_reading)
 
-def find_references(tree: exp.Query, place: str = "SQL") -> tuple[str, ...]:
-    """Tables the statement reads, `schema.name`, sorted; names of CTEs apart."""
-    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
-    references = set()
-    for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier):
-            continue  # a table function such as range()
-        if table.db:
-            references.add(f"{table.db}.{table.name}")
-        elif table.name not in ctes:
-            raise SqlModelError(f"{place}: table {table.name!r} has no schema; expected schema.table or a CTE")
-    return tuple(sorted(references))
-
-
-def find_parameters(tree: exp.Query) -> tuple[str, ...]:
-    """Names of the variables the statement reads with getvariable, sorted."""
-    calls = (call for call in tree.find_all(exp.Anonymous) if call.name.lower() == "getvariable")
-    return tuple(sorted({call.expressions[0].name for call in calls}))
-
-
-def statement_version(tree: exp.Query) -> str:
-    """Hash of the canonical SQL without comments: layout and comments keep it, an expression changes it."""
-    return hashlib.sha256(tree.sql(dialect=DIALECT, comments=False).encode()).hexdigest()[:16]
+    return read_now() if kept is None else kept.facts(texts, read_now)
 
 
 def parameter_statements(values: Mapping[str, object]) -> list[str]:
@@ -297,13 +287,6 @@ def _literal(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def _output_columns(tree: exp.Query, place: str) -> list[str]:
-    names = list(tree.named_selects)
-    if "*" in names or "" in names:
-        raise SqlModelError(f"{place}: the last select holds * or a column without a name; expected a list of columns")
-    return names
-
-
 def _check_references(
     place: str, references: Iterable[str], written: Collection[str], models: Mapping[str, SqlModel]
 ) -> None:
@@ -327,52 +310,3 @@ def _topological(models: Mapping[str, SqlModel]) -> list[str]:
         order.extend(ready)
         sorter.done(*ready)
     return order
-
-
-def _read_description(path: Path) -> tuple[str, tuple[str, ...], tuple[SqlColumn, ...]]:
-    """Description, grain and columns of a .yml; raises SqlModelError with the offending key."""
-    place = f"{path.parent.name}/{path.name}"
-    if not path.is_file():
-        raise SqlModelError(f"{place}: missing; expected description, grain and columns of {path.stem}.sql")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise SqlModelError(f"{place}: is no YAML: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(content, dict):
-        raise SqlModelError(f"{place}: holds {type(content).__name__}; expected description, grain and columns")
-    _check_keys(place, content, MODEL_KEYS, MODEL_KEYS)
-    columns = tuple(_read_column(place, entry) for entry in content["columns"])
-    names = [column.name for column in columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise SqlModelError(f"{place}: column {repeated[0]!r} is described twice; expected once")
-    for name in content["grain"]:
-        if name not in names:
-            raise SqlModelError(f"{place}: grain column {name!r} is not described; described are {names}")
-    return " ".join(str(content["description"]).split()), tuple(content["grain"]), columns
-
-
-def _read_column(place: str, entry: Any) -> SqlColumn:
-    if not isinstance(entry, dict):
-        raise SqlModelError(f"{place}: a column is {entry!r}; expected name and description")
-    _check_keys(f"{place}: column {entry.get('name')!r}", entry, COLUMN_KEYS, {"name", "description"})
-    tests: list[tuple[str, Any]] = []
-    for test in entry.get("data_tests", []):
-        kind, argument = next(iter(test.items())) if isinstance(test, dict) else (test, None)
-        if kind not in DATA_TESTS:
-            raise SqlModelError(f"{place}: column {entry['name']!r}: data test {kind!r}; expected one of {DATA_TESTS}")
-        if kind == "between" and not (isinstance(argument, list) and len(argument) == 2 and argument != [None, None]):
-            raise SqlModelError(f"{place}: column {entry['name']!r}: between {argument!r}; expected [low, high]")
-        if kind == "accepted_values" and not (isinstance(argument, list) and argument):
-            raise SqlModelError(f"{place}: column {entry['name']!r}: accepted_values {argument!r}; expected a list")
-        tests.append((kind, argument))
-    return SqlColumn(str(entry["name"]), str(entry["description"]), str(entry.get("unit", "")), tuple(tests))
-
-
-def _check_keys(place: str, content: Mapping[Any, Any], allowed: Collection[str], needed: Collection[str]) -> None:
-    unknown = sorted(str(key) for key in content if key not in allowed)
-    if unknown:
-        raise SqlModelError(f"{place}: unknown key {unknown[0]!r}; expected {', '.join(sorted(allowed))}")
-    missing = sorted(key for key in needed if not content.get(key))
-    if missing:
-        raise SqlModelError(f"{place}: {missing[0]} is missing; expected {', '.join(sorted(needed))}")

@@ -3,11 +3,13 @@
 A step may give such rows back instead of an Arrow table; the lake takes the files over as they are.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +20,9 @@ HASHES_AT_ONCE = 32_000_000
 """Rows whose keys' hashes are held at once (8 bytes a row) while repeated keys are looked for."""
 
 BATCH_ROWS = 65_536
+if TYPE_CHECKING:
+    import duckdb
+
 STREAMED = ComputeLimits("300MB", 2)
 """What reading rows through needs."""
 
@@ -86,7 +91,7 @@ class StoredRows:
         return pa.table(columns, schema=self.schema)
 
 
-def as_table(rows: "pa.Table | StoredRows") -> pa.Table:
+def as_table(rows: pa.Table | StoredRows) -> pa.Table:
     """Rows as an Arrow table, wherever they are."""
     return rows.table() if isinstance(rows, StoredRows) else rows
 

@@ -5,15 +5,20 @@ told. Whoever finds a note whose writer is gone puts the benchmark's parts of th
 file until its retention is over. Writers and finders hold the benchmark's lock.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capeval_pipeline.errors import LakeError
-from capeval_pipeline.storage.lake import Lake, PartVersion
 from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES
+
+if TYPE_CHECKING:
+    from capeval_pipeline.storage.lake import Lake, PartVersion
 
 SUFFIX = ".unfinished.json"
 

@@ -32,8 +32,6 @@ from capeval_pipeline.storage.tables import TABLES
 STORAGE_VERSION = "v1.5.0"
 """Oldest DuckDB that must be able to open the published file."""
 
-UNPUBLISHED_LAYERS = frozenset({"readings"})
-
 
 @dataclass(frozen=True)
 class Published:

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from capeval_pipeline.storage.sql_models import load_project
-from capeval_pipeline.storage.tables import TABLES
-from capeval_pipeline.storage.warehouse import UNPUBLISHED_LAYERS, open_published
+from capeval_pipeline.storage.tables import TABLES, UNPUBLISHED_LAYERS
+from capeval_pipeline.storage.warehouse import open_published
 from tests.e2e.conftest import call_capeval, write_benchmark
 
 pytestmark = pytest.mark.xdist_group("published")  # one workspace for all of them

@@ -10,7 +10,8 @@ from capeval_pipeline.methods.debiasing.verdict import Verdict
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.frontier import figure_check
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
-from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, FIT_CHECK, StageAsset, StageResult, build_asset
+from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, FIT_CHECK, StageAsset, StageResult
+from capeval_pipeline.orchestration.step_assets import build_asset
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
 

@@ -5,17 +5,9 @@ import textwrap
 import duckdb
 import pytest
 
-from capeval_pipeline.storage.sql_models import (
-    LAYERS,
-    SqlModelError,
-    find_parameters,
-    find_references,
-    load_project,
-    parameter_statements,
-    parse_select,
-    sql_folder,
-    statement_version,
-)
+from capeval_pipeline.errors import SqlModelError
+from capeval_pipeline.storage.sql_models import LAYERS, load_project, parameter_statements, sql_folder
+from capeval_pipeline.storage.sql_reading import find_parameters, find_references, parse_select, statement_version
 
 YML = "description: One row per a.\ngrain: [a]\ncolumns:\n  - {name: a, description: the a, data_tests: [not_null]}\n"
 

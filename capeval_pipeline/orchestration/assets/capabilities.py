@@ -4,12 +4,13 @@ Each body reads tables, encodes them, calls methods and returns frames. What a c
 is judged stands in methods/ecc.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets.capability_uses import (
@@ -30,6 +31,8 @@ from capeval_pipeline.orchestration.stages import FIT_CHECK, Part, StageResult, 
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
 
 if TYPE_CHECKING:  # numba and scipy stay out of the definitions' import
+    import pandas as pd
+
     from capeval_pipeline.arrays.ecc_problem import LabelledProblem
     from capeval_pipeline.methods.bradley_terry import FloatArray, IntArray
     from capeval_pipeline.methods.ecc.study import EccStudy
@@ -72,11 +75,11 @@ class _Ranked:
     """
 
     models: Sequence[str]
-    means: "tuple[FloatArray, FloatArray, FloatArray]"
-    n_items_of_model: "IntArray"
-    strengths: "Strengths"
-    pairs: "PairComparisons"
-    order: "IntArray"
+    means: tuple[FloatArray, FloatArray, FloatArray]
+    n_items_of_model: IntArray
+    strengths: Strengths
+    pairs: PairComparisons
+    order: IntArray
     n_items: int
     is_judged: bool = False
     agreement: float = float("nan")
@@ -286,14 +289,14 @@ def ecc(part: Part, settings: CapabilitiesSettings) -> StageResult:
     )
 
 
-def _figure(study: "EccStudy", method: str, inference: str = "emb") -> "GainFigure | None":
+def _figure(study: EccStudy, method: str, inference: str = "emb") -> GainFigure | None:
     from capeval_pipeline.reporting.verdicts.capabilities import GainFigure
 
     gain = study.gains.get((method, inference, "all"))
     return None if gain is None else GainFigure(gain.gain_percent, gain.lower, gain.upper)
 
 
-def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: bool) -> list[Verdict]:
+def _ecc_verdicts(loaded: LabelledProblem, study: EccStudy, *, is_paper: bool) -> list[Verdict]:
     from capeval_pipeline.methods.ecc.evaluation import best_of
     from capeval_pipeline.reporting.verdicts.capabilities import (
         GainFigure,
@@ -350,7 +353,7 @@ def _ecc_verdicts(loaded: "LabelledProblem", study: "EccStudy", *, is_paper: boo
     return sentences
 
 
-def _probe_verdict(study: "EccStudy", method: str, *, is_paper: bool) -> str:
+def _probe_verdict(study: EccStudy, method: str, *, is_paper: bool) -> str:
     from capeval_pipeline.reporting.verdicts.capabilities import probe_sentence
 
     inference = "emb_probe" if is_paper else "emb_probe_calibrated"
@@ -367,7 +370,7 @@ def _probe_verdict(study: "EccStudy", method: str, *, is_paper: bool) -> str:
     )
 
 
-def _ecc_numbers(loaded: "LabelledProblem", study: "EccStudy") -> dict[str, float | int]:
+def _ecc_numbers(loaded: LabelledProblem, study: EccStudy) -> dict[str, float | int]:
     numbers: dict[str, float | int] = {
         "n_kept_items": len(loaded.problem.votes.voted_items),
         "n_votes": len(loaded.problem.votes.item),

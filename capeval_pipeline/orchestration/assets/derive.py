@@ -1,20 +1,20 @@
 """Staging and intermediate tables: each SQL model is a step, run in memory over a benchmark's files in the lake."""
 
-from collections.abc import Iterable
-from typing import Any
+from __future__ import annotations
 
-import duckdb
-import pyarrow as pa
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 from pydantic import BaseModel
 
 from capeval_pipeline.errors import CapevalError, TableContractError
 from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, CheckOutcome, Part, StageAsset, StageResult
-from capeval_pipeline.storage.claims import claims_found
-from capeval_pipeline.storage.conformity import check_grain, sort_by_grain
-from capeval_pipeline.storage.connections import memory_connection
-from capeval_pipeline.storage.lake import parquet_scan
 from capeval_pipeline.storage.sql_models import SqlModel, parameter_statements
 from capeval_pipeline.storage.tables import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
 
 LAYERS = ("staging", "intermediate")
 
@@ -47,6 +47,11 @@ def run_model(part: Part, model: SqlModel, parameters: dict[str, Any]) -> tuple[
 
     Raises CapevalError if the SQL fails, TableContractError if two rows share a key.
     """
+    import duckdb
+
+    from capeval_pipeline.storage.conformity import check_grain, sort_by_grain
+    from capeval_pipeline.storage.connections import memory_connection
+
     values = parameters | {"error_policy": part.workspace.settings.error_policy}
     with memory_connection(part.workspace.limits()) as connection:
         for key in model.references:
@@ -70,12 +75,16 @@ def run_model(part: Part, model: SqlModel, parameters: dict[str, Any]) -> tuple[
 
 def claims_outcome(connection: duckdb.DuckDBPyConnection, model: SqlModel) -> CheckOutcome:
     """What the claims of a model's .yml find in the table of that name: each is a query for the rows that break it."""
+    from capeval_pipeline.storage.claims import claims_found
+
     passed, found = claims_found(connection, model.claims)
     return CheckOutcome(model.key, CLAIMS_CHECK, passed, found)
 
 
 def _bring_in(connection: duckdb.DuckDBPyConnection, part: Part, key: str) -> None:
     """A referenced table of the benchmark: a view over its files, or an empty table of its schema."""
+    from capeval_pipeline.storage.lake import parquet_scan
+
     schema, name = key.split(".", 1)
     connection.execute(f"create schema if not exists {schema}")
     paths = part.workspace.lake.paths(key, part.benchmark_id)

@@ -4,7 +4,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets import frontier_frames as frames
@@ -53,6 +52,8 @@ def frontier(part: Part, settings: FrontierSettings) -> StageResult:
     Oracle values by every estimator, the curve of the naive oracle by number of draws, frontiers on each cost axis
     with a band, the matched-cost and matched-quality figures, and whether one figure may be given at all.
     """
+    import pandas as pd
+
     from capeval_pipeline.arrays.generations import encode_generations
     from capeval_pipeline.methods.debiasing import DrawTable, OracleProblem
     from capeval_pipeline.methods.debiasing.oracle_analysis import analyse_oracle

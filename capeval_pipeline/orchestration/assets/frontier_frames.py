@@ -1,13 +1,16 @@
 """What the stage `frontier` found as frames of its tables."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from capeval_pipeline.arrays.generations import EncodedGenerations
     from capeval_pipeline.methods.debiasing.frontier_records import CostAxisAnalysis, Figure
     from capeval_pipeline.methods.debiasing.latency_limits import LatencyLimit
@@ -25,8 +28,10 @@ FRONTIER_LATENCY_LIMITS = "estimates.frontier_latency_limits"
 GAIN_RESAMPLES = 400
 
 
-def oracle_frame(oracle: "OracleAnalysis", encoded: "EncodedGenerations", problem: "OracleProblem") -> pd.DataFrame:
+def oracle_frame(oracle: OracleAnalysis, encoded: EncodedGenerations, problem: OracleProblem) -> pd.DataFrame:
     """estimates.oracle_estimates: one row per category and estimator."""
+    import pandas as pd
+
     names = ("value", "lower", "upper", "lower_fixed", "upper_fixed", "assumption")
     return pd.DataFrame(
         [
@@ -43,8 +48,10 @@ def oracle_frame(oracle: "OracleAnalysis", encoded: "EncodedGenerations", proble
     )
 
 
-def points_frame(axes: dict[str, "CostAxisAnalysis"], routers: dict[str, "RouterCurve"]) -> pd.DataFrame | Any:
+def points_frame(axes: dict[str, CostAxisAnalysis], routers: dict[str, RouterCurve]) -> pd.DataFrame | Any:
     """estimates.frontier_points: every curve of every axis, and the router by clusters."""
+    import pandas as pd
+
     frames = []
     for cost_axis, analysis in axes.items():
         for curve in analysis.curves:
@@ -86,13 +93,15 @@ def points_frame(axes: dict[str, "CostAxisAnalysis"], routers: dict[str, "Router
 
 
 def headlines_frame(
-    axes: dict[str, "CostAxisAnalysis"],
-    encoded: "EncodedGenerations",
-    routers: dict[str, "RouterCurve"],
+    axes: dict[str, CostAxisAnalysis],
+    encoded: EncodedGenerations,
+    routers: dict[str, RouterCurve],
     *,
     has_scale: bool,
 ) -> pd.DataFrame | Any:
     """estimates.frontier_headlines: what each curve says at the best single model's cost and quality."""
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.frontier_records import Figure
 
     unknown = Figure()
@@ -124,7 +133,7 @@ def headlines_frame(
     return pd.DataFrame(rows) if rows else _empty(FRONTIER_HEADLINES)
 
 
-def _router_headline(router: "RouterCurve", encoded: "EncodedGenerations", *, has_scale: bool) -> dict[str, Any]:
+def _router_headline(router: RouterCurve, encoded: EncodedGenerations, *, has_scale: bool) -> dict[str, Any]:
     """The router against the best single model of the training items, both on the test items."""
     from capeval_pipeline.methods.debiasing.estimates import standard_error
     from capeval_pipeline.methods.debiasing.frontier_records import Figure
@@ -160,19 +169,19 @@ def _router_headline(router: "RouterCurve", encoded: "EncodedGenerations", *, ha
     }
 
 
-def gain_limits(router: "RouterCurve", n_resamples: int) -> tuple[float, float]:
+def gain_limits(router: RouterCurve, n_resamples: int) -> tuple[float, float]:
     """95 % limits of the router's gain over the best single model at its cost; keyed by the number of test items."""
     return router.gain_limits(n_resamples, np.random.default_rng([len(router.rows), 72]))
 
 
-def _figure(name: str, figure: "Figure") -> dict[str, float]:
+def _figure(name: str, figure: Figure) -> dict[str, float]:
     return {name: figure.value, f"{name}_lower": figure.lower, f"{name}_upper": figure.upper}
 
 
-def diagnostics_frame(
-    oracle: "OracleAnalysis", encoded: "EncodedGenerations", problem: "OracleProblem"
-) -> pd.DataFrame:
+def diagnostics_frame(oracle: OracleAnalysis, encoded: EncodedGenerations, problem: OracleProblem) -> pd.DataFrame:
     """estimates.frontier_diagnostics: the one row that says whether a figure may be given."""
+    import pandas as pd
+
     return pd.DataFrame(
         {
             "shock_z": [oracle.shock_z],
@@ -190,8 +199,10 @@ def diagnostics_frame(
     )
 
 
-def models_frame(axes: dict[str, "CostAxisAnalysis"], encoded: "EncodedGenerations") -> pd.DataFrame | Any:
+def models_frame(axes: dict[str, CostAxisAnalysis], encoded: EncodedGenerations) -> pd.DataFrame | Any:
     """estimates.frontier_models: who takes part on each axis, and why not."""
+    import pandas as pd
+
     rows = []
     for cost_axis, analysis in axes.items():
         reasons = dict(encoded.reasons)
@@ -208,8 +219,10 @@ def models_frame(axes: dict[str, "CostAxisAnalysis"], encoded: "EncodedGeneratio
     return pd.DataFrame(rows, columns=names) if rows else _empty(FRONTIER_MODELS)
 
 
-def limits_frame(limits: Sequence["LatencyLimit"], encoded: "EncodedGenerations") -> pd.DataFrame | Any:
+def limits_frame(limits: Sequence[LatencyLimit], encoded: EncodedGenerations) -> pd.DataFrame | Any:
     """estimates.frontier_latency_limits: one row a limit."""
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.latency_limits import SHARE_ALLOWED
 
     if not limits:

@@ -1,11 +1,18 @@
 """The identification part of the stage `studies`: policies on planted worlds of known gaps."""
 
-import pandas as pd
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from capeval_pipeline.orchestration.assets.studies import STUDY_SEED, Study
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def _identification_gaps() -> pd.DataFrame:
+    import pandas as pd
+
     from capeval_pipeline.methods.identification.gap_study import identification_gaps
 
     return pd.DataFrame(

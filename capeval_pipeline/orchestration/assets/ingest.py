@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capeval_pipeline.ingestion.doubts import CHECKS, findings
+from capeval_pipeline.ingestion.doubts import CHECKS
 from capeval_pipeline.orchestration.stages import CheckOutcome, Part, StageResult, stage_asset
-from capeval_pipeline.storage.lake import benchmark_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +65,8 @@ def _scratch_folder(part: Part) -> Path:
 
     Steps hold their benchmark's lock, so folders that others left for it are those of processes that were killed.
     """
+    from capeval_pipeline.storage.lake import benchmark_key
+
     folder = part.workspace.settings.temporary
     folder.mkdir(parents=True, exist_ok=True)
     prefix = f"resolved-{benchmark_key(part.benchmark_id)}."
@@ -76,6 +77,7 @@ def _scratch_folder(part: Part) -> Path:
 
 def _outcome(part: Part, readings: Mapping[str, StoredRows], scratch: Path) -> StageResult:
     """Readings and the raw tables they make, as rows in files: two million answers would be 500 MB as columns."""
+    from capeval_pipeline.ingestion.doubts import findings
     from capeval_pipeline.ingestion.resolution import check_ledger, resolve
     from capeval_pipeline.storage.stored_rows import StoredRows
 

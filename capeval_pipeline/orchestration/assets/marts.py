@@ -5,10 +5,9 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pyarrow as pa
 
 from capeval_pipeline.errors import BrokenClaims
 from capeval_pipeline.orchestration.asset_pages import pages_of_published, said_before, sql_line
@@ -18,21 +17,17 @@ from capeval_pipeline.orchestration.records import VersionRecord, asset_key, lat
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
-from capeval_pipeline.storage.conformity import conform
-from capeval_pipeline.storage.held_back import HELD_BACK
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
-from capeval_pipeline.storage.tables import TABLES
-from capeval_pipeline.storage.warehouse import (
-    UNPUBLISHED_LAYERS,
-    Warehouse,
-    previous_leaderboard,
-    table_schemas,
-)
+from capeval_pipeline.storage.tables import TABLES, UNPUBLISHED_LAYERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CLAIMS_CHECK = "claims_hold"
 DATA_VERSIONS = "meta.data_versions"
 PIPELINE_VERSION = "meta.pipeline_version"
 PREVIOUS_LEADERBOARD = "meta.previous_leaderboard"
+HELD_BACK = "meta.held_back"
 META_KEYS = (DATA_VERSIONS, PIPELINE_VERSION, PREVIOUS_LEADERBOARD, HELD_BACK)
 BUILT_HERE = ("marts.", *META_KEYS)
 STRENGTHS = "estimates.strengths"
@@ -107,6 +102,8 @@ def _publish(
     *,
     is_forced: bool = False,
 ) -> Iterator[Any]:
+    from capeval_pipeline.storage.warehouse import Warehouse, previous_leaderboard, table_schemas
+
     parts = latest_records(context.instance, lake_keys)
     inputs, code, keys = inputs_hash(parts), marts_code(project), mart_keys(project)
     made = latest_records(context.instance, keys)
@@ -199,7 +196,11 @@ def _materialized(key: str, record: VersionRecord, extra: Mapping[str, Any]) -> 
     )
 
 
-def _data_versions(parts: Mapping[tuple[str, str | None], VersionRecord]) -> pa.Table:
+def _data_versions(parts: Mapping[tuple[str, str | None], VersionRecord]) -> "pa.Table":
+    import pyarrow as pa
+
+    from capeval_pipeline.storage.conformity import conform
+
     rows = [
         {
             "schema": key.split(".", 1)[0],
@@ -219,7 +220,9 @@ def _data_versions(parts: Mapping[tuple[str, str | None], VersionRecord]) -> pa.
     return conform(TABLES[DATA_VERSIONS], pa.Table.from_pylist(rows, TABLES[DATA_VERSIONS].arrow_schema), None)
 
 
-def _pipeline_version() -> pa.Table:
+def _pipeline_version() -> "pa.Table":
+    import pyarrow as pa
+
     row = {
         "version": version("capeval-pipeline"),
         "duckdb_version": version("duckdb"),

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-import pandas as pd
-
 from capeval_pipeline.orchestration.records import values_hash
 from capeval_pipeline.orchestration.stages import Part, StageAsset, StageResult, stage_asset
 
@@ -21,6 +19,8 @@ def partition_state(steps: Iterable[StageAsset]) -> StageAsset:
     )
     def partition_state(part: Part, _: None) -> StageResult:
         """State of a benchmark: the data versions of all its tables together, so that marts listen to one asset."""
+        import pandas as pd
+
         state = pd.DataFrame({"data_version": [values_hash(part.input_versions)]})
         return StageResult(tables={GATE: state})
 

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
 from capeval_pipeline.orchestration.code_versions import code_version
@@ -14,8 +13,10 @@ from capeval_pipeline.orchestration.records import VersionRecord, asset_key, lat
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import counted
-from capeval_pipeline.storage.conformity import conform
 from capeval_pipeline.storage.tables import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STUDY_SEED = 20260626
 # For a weekly run; benchmarks/frontier_coverage.py is the larger one, whose figures docs/frontier.md shows.
@@ -27,28 +28,36 @@ class Study:
     """A table of `studies` and the function that makes its rows."""
 
     table: str
-    make: Callable[[], pd.DataFrame]
+    make: Callable[[], "pd.DataFrame"]
 
 
-def _bias_decay() -> pd.DataFrame:
+def _bias_decay() -> "pd.DataFrame":
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.studies import study_bias_decay
 
     return pd.DataFrame([vars(row) for row in study_bias_decay(seed=STUDY_SEED)])
 
 
-def _debiaser_comparison() -> pd.DataFrame:
+def _debiaser_comparison() -> "pd.DataFrame":
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.studies import study_debiasers
 
     return pd.DataFrame([vars(row) for row in study_debiasers(seed=STUDY_SEED, n_seeds=4)])
 
 
-def _interval_coverage() -> pd.DataFrame:
+def _interval_coverage() -> "pd.DataFrame":
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.coverage_study import study_interval_coverage
 
     return pd.DataFrame([vars(row) for row in study_interval_coverage(seed=STUDY_SEED, **COVERAGE_SIZE)])
 
 
-def _topic_entropy() -> pd.DataFrame:
+def _topic_entropy() -> "pd.DataFrame":
+    import pandas as pd
+
     from capeval_pipeline.methods.debiasing.studies import study_topic_entropy
 
     return pd.DataFrame([vars(row) for row in study_topic_entropy(seed=STUDY_SEED)])
@@ -95,6 +104,8 @@ def _build(study: Study) -> dg.AssetsDefinition:
 
 def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) -> dg.MaterializeResult[Any]:
     from threadpoolctl import threadpool_limits
+
+    from capeval_pipeline.storage.conformity import conform
 
     workspace: Workspace = context.resources.workspace
     made = latest_records(context.instance, [study.table]).get((study.table, None))

@@ -14,6 +14,9 @@ from capeval_pipeline.storage.tables.simulations import SIMULATION_TABLES
 from capeval_pipeline.storage.tables.studies import STUDY_TABLES
 from capeval_pipeline.storage.tables.verdicts import VERDICT_TABLES, verdict_table
 
+UNPUBLISHED_LAYERS = frozenset({"readings"})
+"""Layers of the lake that nobody queries: what each file said, before the files of a benchmark are put together."""
+
 TABLES: dict[str, Table] = {
     table.key: table
     for table in (
@@ -28,4 +31,4 @@ TABLES: dict[str, Table] = {
     )
 }
 
-__all__ = ["CLOCK_COLUMNS", "TABLES", "Column", "Table", "verdict_table"]
+__all__ = ["CLOCK_COLUMNS", "TABLES", "UNPUBLISHED_LAYERS", "Column", "Table", "verdict_table"]
