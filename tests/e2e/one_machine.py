@@ -1,17 +1,19 @@
 """What one machine makes of a small benchmark: the reference for lakes, event logs and executors elsewhere."""
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tests.e2e.conftest import call_capeval, write_benchmark
 
-MODELS = ("ada", "bob", "cyd")
 
+@dataclass(frozen=True)
+class Reference:
+    """The benchmark's files, and the data version of every table on one machine: everything in a folder, threads."""
 
-def small_benchmark(folder: Path) -> Path:
-    """The benchmark all of these tests run."""
-    return write_benchmark(folder, MODELS, n_items=60)
+    files: Path
+    data_versions: dict[str, str]
 
 
 def data_versions(data: Path) -> dict[str, str]:
@@ -22,8 +24,10 @@ def data_versions(data: Path) -> dict[str, str]:
 
 
 @cache
-def versions_on_one_machine(folder: Path) -> dict[str, str]:
-    """Data versions of the small benchmark with everything in one folder and threads; made once in a test process."""
-    call_capeval("ingest", str(small_benchmark(folder / "files")), data=folder / "workspace")
-    call_capeval("run", data=folder / "workspace")
-    return data_versions(folder / "workspace")
+def on_one_machine(folder: Path) -> Reference:
+    """Made once in a test process; `folder` is that of the whole session."""
+    files = write_benchmark(folder / "one_machine" / "desk", ("ada", "bob", "cyd"), n_items=60)
+    workspace = folder / "one_machine" / "workspace"
+    call_capeval("ingest", str(files), data=workspace)
+    call_capeval("run", data=workspace)
+    return Reference(files, data_versions(workspace))

@@ -18,7 +18,7 @@ from capeval_pipeline.orchestration.event_log import kept_open
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
 from tests.e2e.conftest import call_capeval
-from tests.e2e.one_machine import data_versions, small_benchmark, versions_on_one_machine
+from tests.e2e.one_machine import data_versions, on_one_machine
 
 postgres_storage = pytest.importorskip("dagster_postgres", reason="the extra 'postgres' is not installed")
 
@@ -128,10 +128,11 @@ def test_events_written_while_the_log_is_kept_open_are_there(workspace):
 
 
 @pytest.mark.slow
-def test_the_pipeline_runs_with_its_history_in_postgresql(workspace, tmp_path, tmp_path_factory):
+def test_the_pipeline_runs_with_its_history_in_postgresql(workspace, tmp_path_factory):
     """Files to report, and a second run that finds everything up to date from what PostgreSQL remembers."""
+    reference = on_one_machine(tmp_path_factory.getbasetemp())
     data = workspace.settings.root
-    call_capeval("ingest", str(small_benchmark(tmp_path / "desk")), data=data)
+    call_capeval("ingest", str(reference.files), data=data)
     call_capeval("run", data=data)
     again = call_capeval("run", data=data).stdout
     assert "skipped desk" in again
@@ -145,4 +146,4 @@ def test_the_pipeline_runs_with_its_history_in_postgresql(workspace, tmp_path, t
             "publish_warehouse",
             "write_report",
         }
-    assert data_versions(data) == versions_on_one_machine(tmp_path_factory.getbasetemp() / "one_machine")
+    assert data_versions(data) == reference.data_versions
