@@ -416,7 +416,7 @@ def read_json_document(path: Path, limits: Limits) -> Any:
     try:
         return parse_json(text, depth=limits.json_depth)
     except JsonFault as fault:
-        if fault.reason == "bad_json" and _is_cut(text):
+        if fault.reason == "bad_json" and is_cut_json(text):
             raise refusal(
                 path,
                 "truncated",
@@ -427,7 +427,7 @@ def read_json_document(path: Path, limits: Limits) -> Any:
         raise refusal(path, fault.reason, str(fault), "one JSON document") from fault
 
 
-def _is_cut(text: str) -> bool:
+def is_cut_json(text: str) -> bool:
     """Whether a broken JSON text is the beginning of one: its fault lies at its end."""
     try:
         json.loads(text)

@@ -24,6 +24,7 @@ WORDS = {
 """Names that a field often has, most telling first."""
 
 PATH_CHARACTERS = 30
+_SPENT = re.compile(r"token|usage|cost|price|usd|latency|time|duration|seconds", re.IGNORECASE)
 _LIST_OF_OBJECTS = re.compile(r'"([^"\\]{1,60})"\s*:\s*\[\s*\{')
 
 
@@ -79,8 +80,14 @@ def _written(records: str, record: Mapping[str, Any], paths: Sequence[str]) -> s
 
 
 def _numbers(record: Mapping[str, Any]) -> str:
-    """Key of an object of numbers, as scores by model are written."""
+    """Key of an object of numbers, as scores by model are written; counts of tokens, costs and times are no scores."""
     for key, value in record.items():
-        if isinstance(value, dict) and len(value) > 1 and all(isinstance(one, int | float) for one in value.values()):
+        if (
+            not isinstance(value, dict)
+            or len(value) < 2
+            or not all(isinstance(one, int | float) for one in value.values())
+        ):
+            continue
+        if not any(_SPENT.search(str(name)) for name in (key, *value)):
             return key
     return ""

@@ -36,7 +36,8 @@ and a file takes a millisecond to open."""
 class Change:
     """What a batch changes in one benchmark: folders of new readings; files that leave, by id, with what replaces them.
 
-    A file that leaves without a successor leaves no trace; one that is replaced keeps its ledger row.
+    A file that leaves without a successor leaves no trace, nor do the earlier contents it had replaced; one that is
+    replaced keeps its ledger row.
     """
 
     folders: list[Path] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Change:
     def _ledger(self, ledger: pa.Table, added: list[pa.Table], gone: set[str], new_ids: set[str]) -> pa.Table:
         """Rows of the files that stay, that came, and, marked so, that were replaced."""
         schema = reading_schema("files")
+        gone = gone | self._earlier_contents(ledger, new_ids)
         leaves = pc.is_in(ledger.column("file_id"), value_set=pa.array(sorted(gone), pa.string()))
         kept = ledger.filter(pc.invert(leaves))
         successors = {old: successor for old, successor in self.removals.items() if successor is not None}
@@ -74,6 +76,17 @@ class Change:
         ]
         tables = [kept.cast(schema), *(table.select(schema.names).cast(schema) for table in added)]
         return pa.concat_tables([*tables, pa.Table.from_pylist(replaced, schema)])
+
+    def _earlier_contents(self, ledger: pa.Table, new_ids: set[str]) -> set[str]:
+        """What a forgotten file had replaced, and what that had: forgotten with it, else their rows would name a
+        successor that is not there."""
+        earlier: set[str] = set()
+        latest = {old for old, successor in self.removals.items() if successor is None} - new_ids
+        rows = list(zip(*(ledger.column(name).to_pylist() for name in ("file_id", "replaced_by_file_id")), strict=True))
+        while latest:
+            latest = {file_id for file_id, successor in rows if successor in latest} - earlier - new_ids
+            earlier |= latest
+        return earlier
 
 
 def _exchanged(name: str, old: StoredRows, new: list[str], gone: set[str], folder: Path) -> StoredRows:

@@ -1,11 +1,12 @@
 """Which format a unit has: the most confident reader, or a refusal that says what was seen and what comes nearest."""
 
 import json
+import os
 from pathlib import Path
 
 from capeval_pipeline.formats import READERS, lm_eval, wide
 from capeval_pipeline.formats.archive import is_zip, member_names
-from capeval_pipeline.formats.common import FileRefused, Head, head_of, message, one_line, refusal, shown
+from capeval_pipeline.formats.common import FileRefused, Head, head_of, is_cut_json, message, one_line, refusal, shown
 from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
@@ -22,6 +23,8 @@ TEXT_SUFFIXES = (*(suffix for suffix in TABLE_SUFFIXES if suffix != ".parquet"),
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
 ARCHIVES = (".zip", ".eval", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".xz", ".7z")
 N_NEAREST = 3
+CLOSING = {"{": "}", "[": "]"}
+SHOWN_END = 16
 
 
 def detect(path: Path, wanted: str | None = None) -> str:
@@ -91,6 +94,9 @@ def unknown_format(path: Path) -> FileRefused:
         )
     if is_zip(head.start):
         return _unknown_archive(path)
+    if (end := _unfinished_end(path, head)) is not None:
+        found = f"is JSON that ends in {shown(end)}, inside an unfinished value"
+        return refusal(path, "truncated", found, "a whole file", "Copy it again.")
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
     found = one_line(f"holds {seen}", 80)
@@ -128,6 +134,21 @@ def _damaged_text(path: Path, head: Head) -> FileRefused | None:
             path, "unknown_format", "lines end in \\r alone", "\\n or \\r\\n", "Save it with those line ends."
         )
     return None
+
+
+def _unfinished_end(path: Path, head: Head) -> str | None:
+    """Last characters of a file that begins as one JSON document and does not end as one; None for any other."""
+    closing = CLOSING.get(head.text.lstrip()[:1])
+    if closing is None or table_layout(path) is not None or not is_cut_json(head.text):
+        return None
+    if head.is_whole:
+        return head.text.rstrip()[-SHOWN_END:]
+    with path.open("rb") as file:
+        if file.read(len(head.start)) != head.start:  # compressed: its end is not at hand
+            return None
+        file.seek(-SHOWN_END, os.SEEK_END)
+        end = file.read().decode(errors="replace").rstrip()
+    return None if end.endswith(closing) else end
 
 
 def nearest_formats(keys: set[str]) -> list[str]:

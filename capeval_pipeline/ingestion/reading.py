@@ -164,8 +164,13 @@ def own_id(unit: Unit, content_id: str, ledger: list[LedgerRow]) -> str:
     them, or two empty files. A ledger with one row for both would keep one of them only.
     """
     if any(row.file_id == content_id and row.path != unit.shown_path for row in ledger):
-        return hashlib.sha256(f"{content_id}\0{unit.shown_path}".encode()).hexdigest()
+        return placed_id(unit, content_id)
     return content_id
+
+
+def placed_id(unit: Unit, content_id: str) -> str:
+    """Hash of the content and of where it lies."""
+    return hashlib.sha256(f"{content_id}\0{unit.shown_path}".encode()).hexdigest()
 
 
 def _not_followed(unit: Unit, format_name: str | None, error: BaseException) -> FileRefused:
@@ -226,9 +231,11 @@ def named_mapping(unit: Unit, request: Request) -> Path | None:
 
 def _unchanged(report: UnitReport, rows: list[LedgerRow]) -> UnitReport:
     n_read = sum(row.n_read for row in rows)
+    own = next((row for row in rows if row.path == report.path), rows[0])  # another path may have brought the content
     return replace(
         report,
         status="unchanged",
+        file_id=own.file_id,
         format=rows[0].format,
         benchmark_ids=sorted({row.benchmark_id for row in rows}),
         n_read=n_read,
@@ -241,7 +248,7 @@ def _refused(
 ) -> Staged:
     if report.content_id is None:
         report.content_id = _bytes_id(unit)
-    report.file_id = own_id(unit, report.content_id, ledger)
+    report.file_id = placed_id(unit, report.content_id)  # two empty files are two refusals, whichever came first
     report.status = "refused"
     report.n_read = report.n_rejected = fault.n_read
     report.n_kept = report.n_duplicate = 0

@@ -100,6 +100,35 @@ def test_a_replaced_file_leaves_its_ledger_row_and_nothing_else(tmp_path):
     assert cells(workspace) == {("q1", "elm", 0): ("ok", 1.0), ("q9", "ash", 0): ("ok", 0.0)}
 
 
+def test_forgetting_a_file_forgets_what_it_had_replaced(tmp_path):
+    workspace = MemoryWorkspace(tmp_path)
+    path, other = files_of(tmp_path / "inbox" / "b", {"a.csv": "q1,elm,1\n", "o.csv": "q1,oak,1\n"})
+    for score in (1, 0, 1, 0.5):  # the first content comes back
+        write(path, HEADER + f"q1,elm,{score}\n")
+        workspace.ingest([path, other])
+    ids = {row["file_id"] for row in workspace.rows("raw.files")}
+    assert len(ids) == 4
+    assert {row["replaced_by_file_id"] for row in workspace.rows("raw.files")} - {None} <= ids
+    workspace.forget([path])
+    assert [(row["path"], row["replaced_by_file_id"]) for row in workspace.rows("raw.files")] == [
+        ("inbox/b/o.csv", None)
+    ]
+    write(path, HEADER + "q1,elm,0\n")
+    assert workspace.ingest([path]).reports[0].status == "read"
+    assert cells(workspace) == {("q1", "elm", 0): ("ok", 0.0), ("q1", "oak", 0): ("ok", 1.0)}
+
+
+def test_an_unchanged_file_is_reported_under_its_own_id(tmp_path):
+    workspace = MemoryWorkspace(tmp_path)
+    paths = files_of(tmp_path / "inbox" / "b", {"a.csv": "q1,elm,1\n", "b.csv": "q1,oak,1\n"})
+    workspace.ingest(paths)
+    write(paths[1], paths[0].read_text())
+    first = {report.path: report.file_id for report in workspace.ingest(paths).reports}
+    again = workspace.ingest(paths).reports
+    assert {report.status for report in again} == {"unchanged"}
+    assert {report.path: report.file_id for report in again} == first
+
+
 def test_a_bad_new_version_of_a_file_leaves_the_old_rows(tmp_path):
     workspace = MemoryWorkspace(tmp_path)
     path = files_of(tmp_path / "inbox" / "b", {"a.csv": "q1,elm,1\n"})[0]

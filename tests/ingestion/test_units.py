@@ -1,5 +1,6 @@
 """From paths to units: gates, skips, links, companions, and the names of formats."""
 
+import json
 import os
 import pickle
 import stat
@@ -8,6 +9,7 @@ import pytest
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.ingestion.benchmark_file import load_benchmark_file
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Place, discover, is_skipped
@@ -84,6 +86,40 @@ def test_an_unknown_format_shows_its_keys_and_the_three_nearest_formats(tmp_path
     assert "doc_id, target, something" in str(caught.value)
     assert "Nearest: lm_eval, " in str(caught.value)
     assert str(caught.value).count(",") >= 4
+
+
+@pytest.mark.parametrize("n_records", [3, 20_000])
+def test_a_document_of_an_unknown_kind_that_was_cut_off_is_called_so(tmp_path, n_records):
+    whole = json.dumps({"made_by": "someone", "trials": [{"stage": i, "went": "well"} for i in range(n_records)]})
+    with pytest.raises(FileRefused) as caught:
+        detect(write(tmp_path / "a.json", whole))
+    assert caught.value.reason == "unknown_format"
+    for kept in (whole[:-20], whole[: len(whole) // 2]):
+        with pytest.raises(FileRefused, match=r"ends in '.*', inside an unfinished value") as caught:
+            detect(write(tmp_path / f"{len(kept)}.json", kept))
+        assert caught.value.reason == "truncated"
+
+
+@pytest.mark.parametrize("text", ["[INFO] started\n[INFO] ended\n", "{ not json at all }\n", '{"a": 1} and more'])
+def test_what_is_no_json_is_not_called_cut_off(tmp_path, text):
+    with pytest.raises(FileRefused) as caught:
+        detect(write(tmp_path / "a.json", text))
+    assert caught.value.reason == "unknown_format"
+
+
+@pytest.mark.parametrize(
+    ("spent", "each"),
+    [
+        ({"input_tokens": 3, "output_tokens": 9}, None),
+        ({"elm": 0.5, "oak": 1}, "spent"),
+        ({"total": 1.2, "latency_s": 3}, None),
+    ],
+)
+def test_numbers_of_tokens_and_times_are_not_proposed_as_scores(tmp_path, spent, each):
+    path = write(tmp_path / "a.json", json.dumps([{"session_id": "s1", "spent": spent}] * 2))
+    assert (f"each: {each}" in skeleton(path)) == (each is not None) and ("each" in skeleton(path)) == (
+        each is not None
+    )
 
 
 def test_a_missing_path_is_wrong_use(tmp_path):
