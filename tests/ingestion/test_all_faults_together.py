@@ -1,4 +1,4 @@
-"""A third of the faulty files of the command's tests at once: read again, in another order, or after what it contradicts."""
+"""Faulty files of the command's tests together: read again, in another order, or after what they contradict."""
 
 import gzip
 import os
