@@ -1,5 +1,6 @@
 """docs/adding.md is carried out as it stands: its files into a copy of the project, its changes made, its tests run."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -88,3 +89,14 @@ def test_a_reader_and_its_test_take_fewer_than_sixty_lines():
         if line.strip() and not (kind == "diff" and line.startswith(" "))
     ]
     assert len(added) < MOST_LINES_OF_A_FORMAT, len(added)
+
+
+def test_the_page_of_tables_is_that_of_the_contracts():
+    spec = importlib.util.spec_from_file_location("docs_tables", PROJECT / "docs" / "tables.py")
+    assert spec is not None and spec.loader is not None
+    written = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(written)
+    assert written.PAGE.read_text(encoding="utf-8") == written.page(), "python docs/tables.py writes it"
+    named = set(re.findall(r"^### (\S+)$", written.page(), re.MULTILINE))
+    published = {*written.TABLES, *written.load_project().models}
+    assert named == {key for key in published if not key.startswith("readings.")}
