@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from capeval_pipeline.errors import UsageError
 
+OBJECT_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "az")
 STAGE_BLOCKS = ("derive", "capabilities", "identification", "frontier")
 
 
@@ -81,6 +82,16 @@ class Settings(BaseSettings):
     limits: ReadingLimits = Field(
         default=ReadingLimits(), description="What result files may cost; `[limits]` in capeval.toml."
     )
+
+    @field_validator("lake_uri")
+    @classmethod
+    def _is_known_store(cls, text: str) -> str:
+        scheme, separator, rest = text.partition("://")
+        if separator and (scheme not in OBJECT_STORES or not rest.strip("/")):
+            raise ValueError(
+                f"expected a folder, or a bucket as in s3://bucket/lake; {', '.join(OBJECT_STORES)} are known"
+            )
+        return text
 
     @field_validator("nightly_cron", "weekly_cron")
     @classmethod
