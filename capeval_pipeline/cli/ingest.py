@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -168,11 +169,24 @@ def _print(batch: "Batch", *, as_json: bool) -> None:
         ]  # fmt: skip
         names = ["file", "format", "benchmark", "status", "read", "kept", "rejected", "duplicate", "look at"]
         print_table("", names, rows, right=["read", "kept", "rejected", "duplicate"])
+        if len(rows) > 1:
+            typer.echo(_in_all([report for report in batch.reports if report.status != "companion"]))
         for line in _faults(batch.reports):
             typer.echo(line)
     for report in batch.reports:
         if report.status == "refused" and report.rejections:
             typer.echo(report.rejections[0].message, err=True)
+
+
+def _in_all(reports: "Sequence[UnitReport]") -> str:
+    """Whether everything was read, in one line: files by status, records by what became of them."""
+    statuses = Counter(report.status for report in reports)
+    files = ", ".join(f"{n:,} {status}" for status, n in statuses.most_common())
+    read, kept, rejected, duplicate = (
+        sum(getattr(report, name) for report in reports) for name in ("n_read", "n_kept", "n_rejected", "n_duplicate")
+    )
+    told = f"{read:,} records = {kept:,} kept + {rejected:,} rejected + {duplicate:,} duplicate"
+    return f"{counted(len(reports), 'file')}: {files}; {told}"
 
 
 def _faults(reports: "Sequence[UnitReport]") -> list[str]:
@@ -193,7 +207,5 @@ def _place(remark: "Remark") -> list[int]:
 
 def _doubts(report: Any) -> str:
     """Reasons of rejections and warnings with their numbers, most frequent first."""
-    from collections import Counter
-
     reasons = Counter(report.reasons)
     return ", ".join(f"{reason} {n}" if n > 1 else reason for reason, n in reasons.most_common())

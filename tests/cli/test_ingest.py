@@ -169,3 +169,13 @@ def test_wrong_use_ends_with_two_and_one_line(ingest, words, told):
     assert (code, out) == (2, "")
     assert told in err
     assert err.count("\n") == 1
+
+
+def test_one_line_says_whether_everything_was_read(ingest, tmp_path):
+    write(tmp_path / "runs" / "good.csv", GOOD)
+    write(tmp_path / "runs" / "more.csv", GOOD.replace("elm", "oak") + "q2,oak,0\nq3,oak,much\n")
+    write(tmp_path / "runs" / "empty.csv", "")
+    _, out, _ = ingest(tmp_path / "runs", "--dry-run")
+    assert "3 files: 2 read, 1 refused; 6 records = 4 kept + 1 rejected + 1 duplicate\n" in out
+    _, out, _ = ingest(tmp_path / "runs" / "good.csv", "--dry-run")
+    assert "1 file" not in out
