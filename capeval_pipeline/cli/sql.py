@@ -32,12 +32,17 @@ def sql(
     call.check_workspace()
     import duckdb
 
+    from capeval_pipeline.storage.lake import lake_of
     from capeval_pipeline.storage.warehouse import open_published
 
     with _as_it_was(call, as_of) if as_of else open_published(call.settings.database) as connection:
         try:
             cursor = connection.execute(query)
         except duckdb.Error as error:
+            lake = lake_of(call.settings)
+            damaged = lake.table_in(str(error))
+            if damaged:
+                raise CapevalError(f"{damaged}: a file of it is gone or damaged; {lake.repair(damaged)}") from error
             raise CapevalError(f"the query failed: {' '.join(str(error).split())[:300]}") from error
         columns = [entry[0] for entry in cursor.description or []]
         rows = cursor.fetchall()

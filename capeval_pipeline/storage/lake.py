@@ -283,8 +283,21 @@ class Lake:
             except Exception as error:
                 raise LakeError(
                     f"{key}: a file of benchmark {benchmark_id!r} cannot be read ({_first_line(error)}); "
-                    f"expected a whole Parquet file. `capeval run --rebuild {key}` makes it again"
+                    f"expected a whole Parquet file. {self.repair(key)}"
                 ) from error
+
+    def repair(self, key: str) -> str:
+        """What brings a damaged table back, as a clause: derived tables can be made again, what was read can be not."""
+        if key == "readings.files":  # the ledger, by which files would be known
+            return f"delete {self.root}/readings and {self.root}/raw, then ingest all files again"
+        if key.startswith("readings."):
+            return "`capeval ingest --forget` takes the benchmark's files out, then ingest them again"
+        return f"`capeval run --rebuild {key}` makes it again"
+
+    def table_in(self, text: str) -> str | None:
+        """The table one of whose files a text names, as a library's message about a damaged one does."""
+        found = re.search(rf"{re.escape(self.root)}/(\w+)/(\w+)/", text)
+        return f"{found[1]}.{found[2]}" if found else None
 
     def schema(self, key: str) -> pa.Schema | None:
         """Arrow schema without the partition column, None if never written."""
@@ -329,7 +342,8 @@ class Lake:
                 return None
             except (DeltaError, OSError) as error:
                 if self.is_local:
-                    raise
+                    repair = f"delete {self.uri(key)}, and {self.repair(key)}"
+                    raise LakeError(f"{key}: its log cannot be read ({_first_line(error)}). So {repair}") from error
                 raise LakeError(f"{key}: {self.root} does not answer ({_first_line(error)})") from error
         version = self._versions.get(key)
         if version is None:

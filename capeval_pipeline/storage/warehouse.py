@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError, one_sentence
+from capeval_pipeline.errors import BrokenClaims, CapevalError, LakeError, is_disk_full, one_sentence
 from capeval_pipeline.storage import publications
 from capeval_pipeline.storage.claims import Findings
 from capeval_pipeline.storage.connections import ComputeLimits, memory_connection, text_literal
@@ -108,6 +108,11 @@ class Warehouse:
             raise
         except (duckdb.Error, OSError) as error:
             self._sweep_unfinished()
+            damaged = lake.table_in(str(error))
+            if damaged and not is_disk_full(error):
+                raise LakeError(
+                    f"{damaged}: a file of it cannot be read ({one_sentence(error)}); {lake.repair(damaged)}"
+                ) from error
             raise CapevalError(
                 f"building {self._link.name} failed, the published one is untouched: {one_sentence(error)}"
             ) from error

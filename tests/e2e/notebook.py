@@ -6,7 +6,9 @@ lake and its database, and notes what it made in a file, a line a table, which s
 
 import functools
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +17,13 @@ from typing import Any
 import dagster as dg
 
 from capeval_pipeline.ingestion.batch import forget, ledger_in
-from capeval_pipeline.orchestration import driver, ingest_job, intake, stages, whole_changes
+from capeval_pipeline.orchestration import committing, driver, intake, step_runs, whole_changes
 from capeval_pipeline.orchestration.assets import build_graph, marts
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.records import RECORD_KEY, VersionRecord
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.settings import load_settings
+from capeval_pipeline.storage import warehouse
 from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.tables import TABLES
@@ -74,7 +77,7 @@ class Notebook:
 
 
 def latest_records(
-    notebook: Notebook, keys: Iterable[str], partitions: Iterable[str] | None = None
+    notebook: Notebook, keys: Iterable[str], partitions: Iterable[str] | None = None, known: Any = None
 ) -> dict[tuple[str, str | None], VersionRecord]:
     wanted, named = set(keys), None if partitions is None else set(partitions)
     return {
@@ -84,32 +87,35 @@ def latest_records(
     }
 
 
-def context_of(workspace: Workspace, notebook: Notebook) -> Any:
+def context_of(workspace: Workspace, notebook: Notebook, config: Mapping[str, Any] | None = None) -> Any:
     return SimpleNamespace(
         resources=SimpleNamespace(workspace=workspace),
         instance=notebook,
         partition_key=notebook.partition,
-        op_execution_context=SimpleNamespace(op_config={}),
+        op_execution_context=SimpleNamespace(op_config=config or {}),
     )
 
 
 def run_ingest(job: Any, notebook: Notebook, staged: Path, names: Sequence[str]) -> None:
     failures: dict[str, str] = {}
-    for event in ingest_job.commit_staged(job, staged, names, failures):
+    for event in committing.commit_staged(job, staged, names, failures):
         notebook.tell(event)
-    assert not failures
+    assert not failures, failures
 
 
-def run_steps(job: Any, notebook: Notebook, benchmark_id: str, stale: Any, *_: Any) -> driver.BenchmarkRun:
+def run_steps(
+    job: Any, notebook: Notebook, benchmark_id: str, stale: Any, request: Request, *_: Any
+) -> driver.BenchmarkRun:
     own = Notebook(notebook.folder, benchmark_id)
     for entry in stale:
-        for event in stages._run(context_of(job, own), entry.step):
+        config = {"rebuild": True} if request.rebuild in entry.step.outputs else {}
+        for event in step_runs.run_step(context_of(job, own, config), entry.step):
             own.tell(event)
     return driver.BenchmarkRun(benchmark_id, stale)
 
 
 def publish(
-    job: Any, workspace: Workspace, notebook: Notebook, graph: Any, _: Any, *, is_forced: bool
+    job: Any, workspace: Workspace, notebook: Notebook, graph: Any, *_: Any, is_forced: bool = False
 ) -> tuple[bool, str]:
     project, keys = graph.project, marts.published_keys(graph.steps)
     inputs, made = marts.inputs_hash(latest_records(notebook, keys)), latest_records(notebook, marts.mart_keys(project))
@@ -125,15 +131,20 @@ def publish(
 
 def stand_in_for_dagster(replace: Any) -> None:
     """Put the notebook in Dagster's place; replace(owner, name, value) does it."""
-    for module in (driver, marts, stages, whole_changes):
-        replace(module, "latest_records", latest_records)
-    for name, function in {"run_ingest": run_ingest, "run_steps": run_steps, "publish": publish}.items():
-        replace(driver, name, function)
+    told = {
+        "latest_records": latest_records,
+        "said_before": lambda *_: {},
+        "pages_of_published": lambda _, keys, __: {key: {} for key in keys},
+        "kept_open": lambda _: nullcontext(),
+    }
+    for name, module in sorted(sys.modules.items()):
+        for attribute, value in told.items():
+            if name.startswith("capeval_pipeline.orchestration.") and hasattr(module, attribute):
+                replace(module, attribute, value)
+    for attribute, function in {"run_ingest": run_ingest, "run_steps": run_steps, "publish": publish}.items():
+        replace(driver, attribute, function)
     replace(driver, "write_report", lambda *_: "")
-    for module in (stages, marts):
-        replace(module, "said_before", lambda *_: {})
-    replace(marts, "pages_of_published", lambda _, keys, __: {key: {} for key in keys})
-    replace(marts, "table_schemas", lambda _: schemas_of_all_tables())
+    replace(warehouse, "table_schemas", lambda _: schemas_of_all_tables())
 
 
 @functools.cache

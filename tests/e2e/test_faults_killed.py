@@ -75,7 +75,7 @@ def test_an_ingest_killed_between_two_tables_has_never_been(published):
         assert runs_that_never_ended(published) == []
 
 
-TOLD = "capeval_pipeline.orchestration.ingest_job:_told=raw.models"
+TOLD = "capeval_pipeline.orchestration.committing:_told=raw.models"
 
 
 @pytest.mark.slow

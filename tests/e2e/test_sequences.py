@@ -29,7 +29,7 @@ AMID_INGEST = (
     f"{LAKE}.write_parts=readings.generations",
     f"<{LAKE}.write_parts=raw.generations",
     f"{LAKE}.write_parts=raw.files",
-    "capeval_pipeline.orchestration.ingest_job:_told=raw.models",
+    "capeval_pipeline.orchestration.committing:_told=raw.models",
 )
 AMID_RUN = (
     f"{LAKE}.write=staging.stg_generations",

@@ -63,3 +63,11 @@ def test_two_benchmarks_are_asked_for_apart(tmp_path):
     put(tmp_path, "desk/b.csv", "two")
     cursor = watch_inbox(tmp_path, None, NOW).cursor
     assert len(watch_inbox(tmp_path, cursor, NOW).run_requests) == 2
+
+
+def test_a_file_of_the_future_is_whole_after_two_looks(tmp_path):
+    """The clock was put back after it was written: waiting until its time has come would take as long."""
+    put(tmp_path, "arc/a.csv", "one", age=-86_400)
+    first = watch_inbox(tmp_path, None, NOW)
+    assert first.run_requests == []
+    assert paths_of(watch_inbox(tmp_path, first.cursor, NOW)) == [[str(tmp_path / "arc")]]

@@ -1,6 +1,7 @@
 """The lake: parts are replaced whole, versions follow content, damage is named."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,25 @@ def test_a_truncated_file_is_named_too(lake):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(LakeError, match="cannot be read"):
         lake.read("raw.generations", "arc")
+
+
+@pytest.mark.parametrize(
+    ("key", "repair"),
+    [
+        ("estimates.strengths", r"delete .*/estimates/strengths, and `capeval run --rebuild estimates\.strengths`"),
+        ("readings.items", r"delete .*/readings/items, and `capeval ingest --forget`"),
+        ("readings.files", r"and delete .*/lake/readings and .*/lake/raw, then ingest all files again"),
+    ],
+)
+def test_a_log_cut_short_is_named_with_what_repairs_it(lake, key, repair):
+    lake.write(key, "arc", rows(1.0))
+    [*_, last] = sorted((Path(lake.uri(key)) / "_delta_log").glob("*.json"))
+    last.write_text(last.read_text()[:40])
+    with pytest.raises(LakeError, match=rf"{key}: its log cannot be read .*\. So {repair}"):
+        lake.read(key, "arc")
+    shutil.rmtree(lake.uri(key))
+    lake.write(key, "arc", rows(0.5))
+    assert lake.read(key, "arc").to_pydict()["score"] == [0.5]
 
 
 def test_a_writer_killed_at_any_moment_leaves_the_old_part_or_the_new_one(lake, tmp_path):

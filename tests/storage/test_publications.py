@@ -74,6 +74,20 @@ def test_at_its_own_instant_a_publication_counts_and_just_before_it_does_not(tmp
         as_of(tmp_path, first.published_at - timedelta(microseconds=1))
 
 
+def test_a_clock_put_back_does_not_make_a_publication_look_older(tmp_path, monkeypatch):
+    first = write_down(tmp_path, 1)
+
+    class PutBack(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return first.published_at - timedelta(days=1)
+
+    monkeypatch.setattr("capeval_pipeline.storage.publications.datetime", PutBack)
+    second, third = write_down(tmp_path, 2), write_down(tmp_path, 3)
+    assert first.published_at < second.published_at < third.published_at
+    assert as_of(tmp_path, first.published_at + timedelta(days=1)).delta_versions == {"raw.toy": 3}
+
+
 def test_a_table_that_did_not_exist_then_is_empty(tmp_path, lake, publish):
     first = publish(1.0)
     publish(5.0, "estimates.later")

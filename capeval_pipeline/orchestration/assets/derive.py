@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from capeval_pipeline.errors import CapevalError, TableContractError
+from capeval_pipeline.errors import CapevalError, LakeError, TableContractError
 from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, CheckOutcome, Part, StageAsset, StageResult
 from capeval_pipeline.storage.sql_models import SqlModel, parameter_statements
 from capeval_pipeline.storage.tables import TABLES
@@ -87,12 +87,19 @@ def _bring_in(connection: duckdb.DuckDBPyConnection, part: Part, key: str) -> No
 
     schema, name = key.split(".", 1)
     connection.execute(f"create schema if not exists {schema}")
-    paths = part.workspace.lake.paths(key, part.benchmark_id)
-    if paths and key in TABLES:
-        connection.execute(f"create view {schema}.{name} as select * from {part.stored(key).relation()}")
-        return
+    import duckdb
+
+    lake = part.workspace.lake
+    paths = lake.paths(key, part.benchmark_id)
     if paths:
-        connection.execute(f"create view {schema}.{name} as {parquet_scan(paths)}")
+        rows = part.stored(key).relation() if key in TABLES else f"({parquet_scan(paths)})"
+        try:
+            connection.execute(f"create view {schema}.{name} as select * from {rows}")
+        except duckdb.Error as error:
+            raise LakeError(
+                f"{key}: a file of benchmark {part.benchmark_id!r} cannot be read ({str(error).splitlines()[0]}); "
+                f"expected a whole Parquet file. {lake.repair(key)}"
+            ) from error
         return
     connection.register(f"{schema}_{name}_empty", part.arrow(key))
     connection.execute(f"create table {schema}.{name} as select * from {schema}_{name}_empty")

@@ -45,15 +45,30 @@ def ingest(part: Part, settings: Any) -> StageResult:
     the tables do not depend on the order in which files came. read = kept + rejected + duplicate for every file.
     """
     from capeval_pipeline.ingestion.batch import load_change
+    from capeval_pipeline.storage.conformity import empty
+    from capeval_pipeline.storage.older_parts import check_files
+    from capeval_pipeline.storage.stored_rows import StoredRows
+    from capeval_pipeline.storage.tables import TABLES
 
     scratch = _scratch_folder(part)
     try:
-        stored = {key.partition(".")[2]: part.stored(key) for key in (*READING_KEYS, "readings.files")}
+        lake = part.workspace.lake
+        stored = {
+            key.partition(".")[2]: lake.stored(key, empty(TABLES[key]).schema, part.benchmark_id)
+            for key in (*READING_KEYS, "readings.files")
+        }
+        ledger = stored["files"].table()
         staged = part.run_config.get("staged")
         if staged:
             change = load_change(Path(staged), part.benchmark_id)
         else:
-            change = _inbox_change(part, stored["files"].table(), scratch / "staged")
+            change = _inbox_change(part, ledger, scratch / "staged")
+        for key in READING_KEYS:
+            name = key.partition(".")[2]
+            if set(ledger.column("file_id").to_pylist()) <= set(change.removals):
+                stored[name] = StoredRows(stored[name].schema)  # nothing stays, so a lost file does no harm
+            else:
+                check_files(TABLES[key], stored[name].paths, lake.uri(key))
         return _outcome(part, change.applied_to(stored, scratch / "readings"), scratch)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,157 @@
+"""Faults met while the pipeline works, each made to happen: second processes, lost files, odd names, other zones.
+
+Dagster does nothing here but keep records, so a notebook stands in its place (notebook.py); locks, lake and database
+are the real ones, and so are the other processes.
+"""
+
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capeval_pipeline.errors import LakeError
+from capeval_pipeline.orchestration.assets.ingest import _inbox_change
+from capeval_pipeline.orchestration.stages import Part
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.settings import load_settings
+from capeval_pipeline.storage.lake import Lake
+from tests.e2e.conftest import query_of
+from tests.e2e.notebook import call, contents, stand_in_for_dagster
+
+NAMES = ["two words", "a/b", "../x", ".", "..", "数学 ü", "x" * 200, "A b", "a B", "100%", "it's", "-b"]
+
+
+def write_scores(path: Path, benchmarks: list[str], *, n_models: int = 2, n_items: int = 4, shift: int = 0) -> Path:
+    """One CSV whose rows name their benchmarks; scores are 0 and 1 in a pattern that `shift` moves."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ["benchmark,item_id,model,score"]
+    for benchmark in benchmarks:
+        lines += [
+            f'"{benchmark}",q{item},m{model},{(item * (model + 1) + shift) % 3 % 2}'
+            for item in range(n_items)
+            for model in range(n_models)
+        ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    stand_in_for_dagster(monkeypatch.setattr)
+    return tmp_path / "workspace"
+
+
+@pytest.fixture(scope="module")
+def processes() -> Any:
+    """Other processes: forks of one that has the program loaded and nothing else."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["tests.e2e.notebook"])
+    return found
+
+
+def elsewhere(zone: str, data: Path, *commands: tuple[Any, ...]) -> None:
+    """In a process of its own: commands, one after the other, in a time zone."""
+    os.environ["TZ"] = zone
+    time.tzset()
+    stand_in_for_dagster(setattr)
+    for command in commands:
+        call(data, *command)
+
+
+@pytest.mark.slow
+def test_two_ingests_and_two_runs_at_once_all_finish_and_nothing_is_lost(data, tmp_path, processes):
+    """Of the same benchmark and of different ones; what they leave is what one after the other leaves."""
+    first = write_scores(tmp_path / "first.csv", ["desk", "shop"])
+    second = write_scores(tmp_path / "second.csv", ["desk", "mall"], n_models=3, n_items=6)
+    call(data, "ingest", first)
+    at_once = [
+        processes.Process(target=elsewhere, args=("UTC", data, *commands))
+        for commands in (
+            [("ingest", second), ("derive",)],
+            [("derive",), ("ingest", write_scores(tmp_path / "third.csv", ["shop"], n_models=4))],
+            [("derive",)],
+        )
+    ]
+    for process in at_once:
+        process.start()
+    for process in at_once:
+        process.join(200)
+        assert process.exitcode == 0
+    call(data, "derive")
+    one_by_one = tmp_path / "one_by_one"
+    for path in (first, second, tmp_path / "third.csv"):
+        call(one_by_one, "ingest", path)
+    call(one_by_one, "derive")
+    assert contents(data) == contents(one_by_one)
+    rows = "select benchmark_id, count(distinct model_id) as n from raw.generations group by all order by all"
+    assert [tuple(row.values()) for row in query_of(rows, data)] == [("desk", 3), ("mall", 3), ("shop", 4)]
+
+
+@pytest.mark.slow
+def test_names_and_zones_change_nothing(data, tmp_path, processes):
+    """Whatever a benchmark is called, its tables are its own, and nothing lies outside the workspace."""
+    path = write_scores(tmp_path / "in" / "odd.csv", NAMES)
+    before = set(tmp_path.rglob("*"))
+    far = processes.Process(target=elsewhere, args=("Asia/Kathmandu", tmp_path / "far", ("ingest", path), ("derive",)))
+    far.start()
+    call(data, "ingest", path)
+    call(data, "derive")
+    far.join(200)
+    assert far.exitcode == 0
+    rows = query_of("select benchmark_id, count(*) as n from intermediate.item_scores group by all", data)
+    assert {row["benchmark_id"]: row["n"] for row in rows} == dict.fromkeys(NAMES, 8)
+    made = set(tmp_path.rglob("*")) - before
+    assert {entry.relative_to(tmp_path).parts[0] for entry in made} == {"workspace", "far"}
+    assert contents(data) == contents(tmp_path / "far")
+    when = "select count(*) as n from raw.files where ingested_at > now() or ingested_at < now() - interval 1 hour"
+    assert query_of(when, tmp_path / "far") == [{"n": 0}]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../x", "a/b"])
+def test_a_benchmark_s_own_folder_of_the_inbox_is_inside_the_inbox(data, name):
+    workspace = Workspace(load_settings(data))
+    for folder in (workspace.settings.inbox / "a" / "b", workspace.settings.inbox.parent / "x"):
+        write_scores(folder / "scores.csv", ["b"])
+    part = Part(name, workspace, {"name": name})
+    change = _inbox_change(part, part.stored("readings.files").table(), data / "staged")
+    assert change.folders == []
+
+
+@pytest.mark.slow
+def test_files_deleted_or_cut_by_hand_are_named_with_the_command_that_repairs_them(data, tmp_path):
+    """Raw tables come back from what was read, derived ones from raw ones, what was read from the files themselves."""
+    path = write_scores(tmp_path / "desk.csv", ["desk"])
+    call(data, "ingest", path)
+    call(data, "derive")
+    whole = contents(data)
+    lake = Lake(load_settings(data).lake_root)
+    for key, harm, reader in (
+        ("raw.generations", Path.unlink, "staging.stg_generations"),
+        ("intermediate.item_scores", cut, "intermediate.comparisons"),
+    ):
+        for name in lake.paths(key):
+            harm(Path(name))
+        named = f"{key}: .*cannot be read.* `capeval run --rebuild {key}` makes it again"
+        with pytest.raises(LakeError, match=named):
+            call(data, "derive", rebuild=reader)
+        (data / "capeval.duckdb").unlink()
+        with pytest.raises(LakeError, match=named):
+            call(data, "marts")
+        call(data, "derive", rebuild=key)
+        assert contents(data) == whole
+        assert query_of(f"select count(*) as n from {key}", data) == [{"n": 8}], "views name the new files"
+    for name in lake.paths("readings.generations"):
+        Path(name).unlink()
+    with pytest.raises(AssertionError, match=r"readings\.generations: .* `capeval ingest --forget` takes .* files out"):
+        call(data, "ingest", write_scores(tmp_path / "more.csv", ["desk"], n_models=3, shift=1))
+    call(data, "forget", path)
+    call(data, "ingest", path)
+    call(data, "derive")
+    assert contents(data) == whole
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
