@@ -84,8 +84,8 @@ def check_chunks(chunks: Any, low: float, high: float) -> None:
 def reading_of(bench: Bench) -> Callable[[bytes], None]:
     """The function that reads one input and raises for anything but a refusal."""
     from capeval_pipeline.formats import READERS
-    from capeval_pipeline.formats.common import FileRefused
     from capeval_pipeline.formats.protocol import Limits, ReadOptions
+    from capeval_pipeline.formats.refusals import FileRefused
     from capeval_pipeline.ingestion.detection import detect
     from capeval_pipeline.ingestion.discovery import gate
     from fuzz.samples import TARGETS

@@ -223,8 +223,8 @@ def _lines(file: str) -> list[bytes]:
 
 def _table(path: Path, option: str, columns: list[str]) -> dict[str, list[Any]]:
     """Columns of a CSV, JSON-lines or Parquet table, ids as text."""
-    from capeval_pipeline.formats.common import FileRefused
     from capeval_pipeline.formats.protocol import Limits
+    from capeval_pipeline.formats.refusals import FileRefused
     from capeval_pipeline.formats.tabular import batches, table_layout
 
     if not path.is_file():

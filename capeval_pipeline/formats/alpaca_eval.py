@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, head_of, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.json_values import amount, score_of_json
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, shown
 from capeval_pipeline.formats.rows import LINE, MEMBER, RowCollector, as_key, json_lines, json_members
 from capeval_pipeline.formats.tabular import Fault
 

@@ -15,8 +15,10 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from capeval_pipeline.formats.common import BLOCK_BYTES, JsonFault, parse_json, refusal
+from capeval_pipeline.formats.json_text import JsonFault, parse_json
+from capeval_pipeline.formats.opening import BLOCK_BYTES
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import refusal
 
 ZIP_MAGIC = b"PK\x03\x04"
 ZSTD_METHOD = 93

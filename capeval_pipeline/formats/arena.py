@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from capeval_pipeline.formats import cells, votes
-from capeval_pipeline.formats.common import head_of, refusal, shown
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"model_a", "model_b", "winner"})

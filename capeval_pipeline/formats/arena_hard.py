@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from capeval_pipeline.formats.common import FileRefused, head_of, shown
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, shown
 from capeval_pipeline.formats.rows import LINE, OrderFlips, RowCollector, as_key, json_lines
 from capeval_pipeline.formats.tabular import Fault
 

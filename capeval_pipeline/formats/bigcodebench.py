@@ -6,9 +6,9 @@ A solution's place in its list is its generation; a time-out is not passed.
 from pathlib import Path
 from typing import Any
 
-from capeval_pipeline.formats.common import head_of
 from capeval_pipeline.formats.evalplus import LISTED, Solution, read_solutions, word
 from capeval_pipeline.formats.json_values import mapping
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Reading, ReadOptions
 
 KEYS = frozenset({"eval", "task_id", "solution", "status", "details"})

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.formats import cells, long
-from capeval_pipeline.formats.common import FileRefused, message, one_line, refusal, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
     ITEM_ROWS,
     JUDGMENT_ROWS,
@@ -27,6 +27,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"item_id", "model_a", "model_b", "winner"})

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import head_of, read_json_document, refusal, shown
+from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.json_values import mapping, storable
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, model_named
 
 KEYS = frozenset({"eval", "task_id", "solution", "base_status", "plus_status", "nfiles", "base", "plus"})

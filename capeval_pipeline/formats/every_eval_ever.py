@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, head_of, refusal, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -22,7 +22,9 @@ from capeval_pipeline.formats.json_values import (
     tokens,
     with_choices,
 )
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, refusal, shown
 from capeval_pipeline.formats.rows import LINE, RowCollector, as_key, json_lines
 from capeval_pipeline.formats.tabular import Fault
 

@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    document_hash,
-    head_of,
-    one_line,
-    read_json_document,
-    refusal,
-    shown,
-    text_hash,
-)
+from capeval_pipeline.formats.content_hashes import document_hash, text_hash
 from capeval_pipeline.formats.json_stream import json_pieces
+from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.json_values import (
     amount,
     count,
@@ -33,7 +25,9 @@ from capeval_pipeline.formats.json_values import (
     tokens,
     with_choices,
 )
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key
 
 KEYS = frozenset({"instance_id", "perturbation", "train_trial_index", "stats"})

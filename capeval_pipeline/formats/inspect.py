@@ -13,14 +13,7 @@ from typing import Any
 
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.archive import is_zip, member_names
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    head_of,
-    one_line,
-    refusal,
-    shown,
-    text_hash,
-)
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.inspect_samples import (
     ATTACHMENT,
     HEADER,
@@ -43,7 +36,9 @@ from capeval_pipeline.formats.json_values import (
     tokens,
     with_choices,
 )
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key
 
 KEYS = frozenset({"version", "status", "eval", "plan", "results", "stats", "samples", "error", "reductions"})

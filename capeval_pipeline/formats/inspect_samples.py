@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats.archive import Archive
-from capeval_pipeline.formats.common import JsonFault, refusal, shown
 from capeval_pipeline.formats.json_stream import json_pieces
+from capeval_pipeline.formats.json_text import JsonFault
 from capeval_pipeline.formats.json_values import mapping
 from capeval_pipeline.formats.protocol import ReadOptions
+from capeval_pipeline.formats.refusals import refusal, shown
 from capeval_pipeline.formats.rows import as_key
 
 SAMPLES = ("samples",)

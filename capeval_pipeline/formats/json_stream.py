@@ -12,16 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capeval_pipeline.formats.common import (
-    BLOCK_BYTES,
-    JsonFault,
-    decode_json_at,
-    open_inflated,
-    refusal,
-    shown,
-    utf8_blocks,
-)
+from capeval_pipeline.formats.json_text import JsonFault, decode_json_at
+from capeval_pipeline.formats.opening import BLOCK_BYTES, open_inflated, utf8_blocks
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import refusal, shown
 
 _BLANKS = " \t\n\r"
 _TAIL = 16

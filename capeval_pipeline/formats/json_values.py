@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import shown
+from capeval_pipeline.formats.refusals import shown
 
 
 def score_of_json(value: Any, rule: Callable[[str], tuple[int, float]] = cells.score_of_text) -> tuple[int, float]:

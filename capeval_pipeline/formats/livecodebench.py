@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from capeval_pipeline.formats.common import head_of, read_json_document, refusal, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
+from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.json_values import storable
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, model_named
 
 KEYS = frozenset({"question_id", "question_content", "difficulty", "graded_list", "code_list", "output_list"})

@@ -17,23 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    JsonFault,
-    document_hash,
-    head_of,
-    message,
-    numbered_lines,
-    one_line,
-    open_inflated,
-    parse_json,
-    read_json_document,
-    refusal,
-    shown,
-    text_hash,
-    utf8_blocks,
-)
+from capeval_pipeline.formats.content_hashes import document_hash, text_hash
 from capeval_pipeline.formats.json_stream import json_pieces
+from capeval_pipeline.formats.json_text import JsonFault, parse_json, read_json_document
+from capeval_pipeline.formats.opening import head_of, numbered_lines, open_inflated, utf8_blocks
 from capeval_pipeline.formats.protocol import (
     CHUNK_BYTES,
     CHUNK_RECORDS,
@@ -49,6 +36,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
 
 KEYS = frozenset({"doc_id", "doc", "resps", "filtered_resps", "target", "arguments", "doc_hash"})
 PROMPT_KEYS = ("question", "problem", "query", "prompt", "input", "instruction", "goal", "ctx")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, message, one_line, refusal, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
     GENERATION_ROWS,
     ITEM_ROWS,
@@ -22,6 +22,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import (
     Batch,
     TableLayout,

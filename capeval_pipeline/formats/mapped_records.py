@@ -12,17 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from capeval_pipeline.formats.cells import NUMBER, as_time
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    head_of,
-    message,
-    one_line,
-    read_json_document,
-    refusal,
-    shown,
-)
+from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.mapping_file import EACH, JOIN, MappingFile, Source, cell
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import CHUNK_RECORDS, Limits
+from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, is_inside, is_json_lines, json_lines, json_members
 from capeval_pipeline.formats.tabular import Batch, Fault, TableLayout, batches, table_layout
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from capeval_pipeline.formats import long, votes
-from capeval_pipeline.formats.common import FileRefused, message, refusal
 from capeval_pipeline.formats.mapped_records import Records, join_path
 from capeval_pipeline.formats.mapping_file import load_mapping, mapping_beside
 from capeval_pipeline.formats.protocol import FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, message, refusal
 from capeval_pipeline.formats.tabular import TableLayout
 
 KEYS: frozenset[str] = frozenset()

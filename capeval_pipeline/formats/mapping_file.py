@@ -13,7 +13,7 @@ from typing import Any
 
 from capeval_pipeline.formats import long
 from capeval_pipeline.formats.cells import json_cell
-from capeval_pipeline.formats.common import FileRefused, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.formats.rows import is_inside
 from capeval_pipeline.formats.safe_yaml import read_yaml
 

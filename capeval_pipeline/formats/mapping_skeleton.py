@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capeval_pipeline.formats.common import Head, head_of, one_line
 from capeval_pipeline.formats.mapped_records import paths_in
+from capeval_pipeline.formats.opening import Head, head_of
+from capeval_pipeline.formats.refusals import one_line
 from capeval_pipeline.formats.tabular import table_layout
 
 WORDS = {

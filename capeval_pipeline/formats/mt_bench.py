@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, head_of, shown
 from capeval_pipeline.formats.json_values import score_of_json
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, shown
 from capeval_pipeline.formats.rows import LINE, OrderFlips, RowCollector, as_key, json_lines
 from capeval_pipeline.formats.tabular import Fault
 

@@ -12,18 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    document_hash,
-    head_of,
-    one_line,
-    refusal,
-    shown,
-)
+from capeval_pipeline.formats.content_hashes import document_hash
 from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_values import amount, count, mapping, name_of, score_of_json, storable, tokens
 from capeval_pipeline.formats.lm_eval import PROMPT_KEYS
+from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector
 
 KEYS = frozenset({"evalId", "results", "config", "shareableUrl", "metadata"})

@@ -10,19 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import (
-    JsonFault,
-    head_of,
-    message,
-    numbered_lines,
-    open_inflated,
-    parse_json,
-    refusal,
-    shown,
-    utf8_blocks,
-)
 from capeval_pipeline.formats.json_stream import json_pieces
+from capeval_pipeline.formats.json_text import JsonFault, parse_json
 from capeval_pipeline.formats.json_values import storable
+from capeval_pipeline.formats.opening import head_of, numbered_lines, open_inflated, utf8_blocks
 from capeval_pipeline.formats.protocol import (
     CHUNK_RECORDS,
     GENERATION_ROWS,
@@ -37,6 +28,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import message, refusal, shown
 from capeval_pipeline.formats.tabular import Fault
 
 LINE, MEMBER = "line {}", "samples[{}]"

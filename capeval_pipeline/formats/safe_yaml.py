@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from capeval_pipeline.formats.common import one_line, refusal, shown
+from capeval_pipeline.formats.refusals import one_line, refusal, shown
 
 YAML_BYTES = 1024**2
 _FAULTS = (

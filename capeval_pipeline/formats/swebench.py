@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import head_of, open_inflated, read_json_document, refusal, shown, utf8_blocks
+from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.json_values import amount, count, score_of_json, storable
+from capeval_pipeline.formats.opening import head_of, open_inflated, utf8_blocks
 from capeval_pipeline.formats.protocol import Chunk, FileFacts, Limits, Reading, ReadOptions
+from capeval_pipeline.formats.refusals import refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, RowCollector, as_key, is_inside, model_named
 from capeval_pipeline.formats.safe_yaml import read_yaml
 

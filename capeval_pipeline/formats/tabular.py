@@ -21,20 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from capeval_pipeline.formats.cells import json_cell
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    JsonFault,
-    head_of,
-    is_compressed,
-    message,
-    numbered_lines,
-    open_inflated,
-    parse_json,
-    refusal,
-    shown,
-    utf8_blocks,
-)
+from capeval_pipeline.formats.json_text import JsonFault, parse_json
+from capeval_pipeline.formats.opening import head_of, is_compressed, numbered_lines, open_inflated, utf8_blocks
 from capeval_pipeline.formats.protocol import CHUNK_BYTES, CHUNK_RECORDS, Limits
+from capeval_pipeline.formats.refusals import FileRefused, message, refusal, shown
 
 SEPARATORS = ",\t;|"
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")

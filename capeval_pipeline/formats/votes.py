@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import FileRefused, message, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
     ITEM_ROWS,
     JUDGMENT_ROWS,
@@ -23,6 +23,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import FileRefused, message, shown
 from capeval_pipeline.formats.tabular import Batch
 
 TIES = {"tie": 0.5, "both_bad": 0.5, "tie (bothbad)": 0.5}

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.common import message, one_line, refusal, shown, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
     CHUNK_RECORDS,
     GENERATION_ROWS,
@@ -34,6 +34,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
+from capeval_pipeline.formats.refusals import message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"item_id", "prompt", "question", "category", "eval_name"})

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from capeval_pipeline.formats.common import FileRefused, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.formats.safe_yaml import read_yaml
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 

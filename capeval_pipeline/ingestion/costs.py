@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.formats.common import one_line
+from capeval_pipeline.formats.refusals import one_line
 from capeval_pipeline.ingestion.identity import spelled
 
 MISMATCH = 0.01

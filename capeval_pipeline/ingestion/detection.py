@@ -6,8 +6,10 @@ from pathlib import Path
 
 from capeval_pipeline.formats import READERS, lm_eval, wide
 from capeval_pipeline.formats.archive import is_zip, member_names
-from capeval_pipeline.formats.common import FileRefused, Head, head_of, is_cut_json, message, one_line, refusal, shown
+from capeval_pipeline.formats.json_text import is_cut_json
 from capeval_pipeline.formats.mapping_skeleton import skeleton
+from capeval_pipeline.formats.opening import Head, head_of
+from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.formats import READERS, canonical, helm, lm_eval, mapping
-from capeval_pipeline.formats.common import FileRefused, escaped, one_line, refusal
 from capeval_pipeline.formats.mapping_file import FILE_NAMES as MAPPING_NAMES
+from capeval_pipeline.formats.refusals import FileRefused, escaped, one_line, refusal
 from capeval_pipeline.ingestion.benchmark_file import FILE_NAME, NOTHING_DECLARED, BenchmarkFile, load_benchmark_file
 
 SKIPPED_NAMES = re.compile(

@@ -19,21 +19,14 @@ import numpy as np
 
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.formats import READERS, cells, mapping
-from capeval_pipeline.formats.common import (
-    FileRefused,
-    check_counts,
-    fingerprint,
-    one_line,
-    packed_sha256,
-    refusal,
-    shown,
-)
 from capeval_pipeline.formats.mapping_file import load_mapping
+from capeval_pipeline.formats.opening import fingerprint, packed_sha256
 from capeval_pipeline.formats.protocol import FileFacts, Limits, ReadOptions
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Unit
 from capeval_pipeline.ingestion.parts import Part
-from capeval_pipeline.ingestion.report import Remark, UnitReport
+from capeval_pipeline.ingestion.report import Remark, UnitReport, check_counts
 from capeval_pipeline.ingestion.shares import (
     BENCHMARK_CHARACTERS,
     USABLE_NAME,

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from capeval_pipeline.formats.common import one_line
+from capeval_pipeline.formats.refusals import one_line
 from capeval_pipeline.ingestion.identity import MIN_SHARED_ITEMS, look_alikes, same_vectors
 
 MAX_MATRIX_CELLS = 4_000_000

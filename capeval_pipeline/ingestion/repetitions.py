@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from capeval_pipeline.formats.common import message
+from capeval_pipeline.formats.refusals import message
 from capeval_pipeline.ingestion.notes import Notes
 from capeval_pipeline.ingestion.numbering import HAS_VERDICT, REJECTED, Records
 from capeval_pipeline.storage.connections import text_literal

@@ -118,3 +118,12 @@ def told_of_files(rejections: pa.Table | StoredRows) -> dict[str, Told]:
         listed = told.rejections if severity == "rejected" else told.warnings
         listed.append(Remark(location, reason, message))
     return found
+
+
+def check_counts(file: str, *, n_read: int, n_kept: int, n_rejected: int, n_duplicate: int) -> None:
+    """Raise AssertionError unless read = kept + rejected + duplicate: else a record was lost or counted twice."""
+    if n_read != n_kept + n_rejected + n_duplicate:
+        raise AssertionError(
+            f"{file}: {n_read} records read, but {n_kept} kept + {n_rejected} rejected + {n_duplicate} duplicate "
+            f"= {n_kept + n_rejected + n_duplicate}"
+        )

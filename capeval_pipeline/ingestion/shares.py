@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from capeval_pipeline.formats.common import message, shown
 from capeval_pipeline.formats.protocol import Chunk, Note, rejection_rows
+from capeval_pipeline.formats.refusals import message, shown
 
 BENCHMARK_CHARACTERS = 200
 """Longest id of a benchmark, version and all."""

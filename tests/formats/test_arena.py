@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.formats import arena
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.formats import long, tabular, wide
-from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace

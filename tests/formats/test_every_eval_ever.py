@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import every_eval_ever
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.formats import lm_eval, long, wide
-from capeval_pipeline.formats.common import FileRefused, message, shown
+from capeval_pipeline.formats.refusals import FileRefused, message, shown
 from capeval_pipeline.formats.tabular import table_layout
 from tests.formats.reading import read_whole, write
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import inspect
-from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 from tests.formats.zips import DEFLATE, STORED, ZSTD, write_zip
 from tests.ingestion.workspaces import MemoryWorkspace

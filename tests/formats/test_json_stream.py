@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capeval_pipeline.formats import common, json_stream
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats import json_stream, json_text, opening
 from capeval_pipeline.formats.json_stream import Piece, json_pieces
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import write
 
 
 def pieces(path, *array: str, limits: Limits | None = None, block: int = 7) -> list[Piece]:
     """All pieces, with blocks so small that every value is cut by one."""
-    with mock.patch.object(json_stream, "BLOCK_BYTES", block), mock.patch.object(common, "BLOCK_BYTES", block), \
-            mock.patch.object(common._Counted.read, "__defaults__", (block,)):  # fmt: skip
+    with mock.patch.object(json_stream, "BLOCK_BYTES", block), mock.patch.object(opening, "BLOCK_BYTES", block), \
+            mock.patch.object(opening._Counted.read, "__defaults__", (block,)):  # fmt: skip
         return list(json_pieces(path, limits or Limits(), array))
 
 
@@ -146,4 +146,4 @@ def plain_depth(text: str) -> int:
 def test_depth_is_that_of_the_plain_count_also_where_the_text_is_cut(value, share, limit):
     text = json.dumps(value)
     text = text[: round(len(text) * share)]
-    assert common._is_deeper(text, limit) == (plain_depth(text) > limit)
+    assert json_text._is_deeper(text, limit) == (plain_depth(text) > limit)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from capeval_pipeline.formats import lm_eval
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 
 TIME = "2026-02-03T08-00-00.000001"

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.formats import mapping, mapping_file
-from capeval_pipeline.formats.common import FileRefused, text_hash
+from capeval_pipeline.formats.content_hashes import text_hash
+from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from capeval_pipeline.formats import READERS
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats import test_every_eval_ever, test_helm, test_inspect, test_promptfoo
 from tests.formats.reading import read_whole, write
 from tests.formats.test_mutations import VALUES, places, replaced

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import READERS
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 
 PAIR = {"question_id": 1, "model_1": "a", "model_2": "b", "g1_winner": "tie", "g2_winner": "model_1", "judge": ["j"],

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import promptfoo
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 
 

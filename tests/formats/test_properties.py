@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import READERS
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from fuzz.mutation import mutated
 from fuzz.samples import TARGETS, Target
 from tests.formats.reading import WholeReading, read_whole, write

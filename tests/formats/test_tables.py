@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capeval_pipeline.formats import READERS, canonical, long, wide
-from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.formats.protocol import Limits
+from capeval_pipeline.formats.refusals import FileRefused
 from tests.formats.reading import read_whole, write
 
 

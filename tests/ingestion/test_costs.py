@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.benchmark_file import load_prices
 from capeval_pipeline.ingestion.costs import FIRST_DAY, LAST_DAY, UNKNOWN_DAY, stretches
 from tests.formats.reading import write

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capeval_pipeline.errors import CapevalError
-from capeval_pipeline.formats.common import FileRefused
+from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.benchmark_file import load_benchmark_file
 from capeval_pipeline.ingestion.parts import Part
 from capeval_pipeline.ingestion.reading import Request

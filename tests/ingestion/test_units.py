@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from capeval_pipeline.errors import UsageError
-from capeval_pipeline.formats.common import FileRefused
 from capeval_pipeline.formats.mapping_skeleton import skeleton
+from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.benchmark_file import load_benchmark_file
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Place, discover, is_skipped
