@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table
-from capeval_pipeline.reporting.numbers import counted, percent
+from capeval_pipeline.reporting.numbers import counted, covered
 
 
 def status(
@@ -61,7 +61,7 @@ def status(
             entry["benchmark_id"],
             entry["n_models"],
             entry["n_items"],
-            percent(entry["coverage"]),
+            covered(entry["coverage"]),
             f"{counted(len(entry['stale']), 'step')}, {entry['stale'][0]['because']}" if entry["stale"] else "nothing",
         )
         for entry in entries

@@ -33,6 +33,11 @@ def percent(value: Any) -> str:
     return UNKNOWN if is_unknown(value) else true_minus(f"{100 * value:.1f} %")
 
 
+def covered(value: Any) -> str:
+    """A share as percent, as `percent` writes it, but 100.0 % and 0.0 % only where it is all or nothing."""
+    return percent(value) if is_unknown(value) or value in (0, 1) else percent(min(max(value, 0.001), 0.999))
+
+
 def percent_value(value: Any) -> str:
     """A number that is already in percent, one decimal."""
     return UNKNOWN if is_unknown(value) else true_minus(f"{value:.1f} %")

@@ -16,7 +16,7 @@ from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, errors_count, number, percent
+from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, covered, errors_count, number
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
 from capeval_pipeline.reporting.sections import SECTIONS, STUDIES, Drawing, Section
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order, why_nothing
@@ -123,7 +123,7 @@ def _footer(version: str) -> str:
 
 def _header(benchmark_id: str, facts: Row) -> str:
     n_cells = facts["n_models"] * facts["n_items"]
-    coverage = percent(facts["n_scored_cells"] / n_cells) if n_cells else UNKNOWN
+    coverage = covered(facts["n_scored_cells"] / n_cells) if n_cells else UNKNOWN
     sizes = [f"{count(facts['n_models'])} models", f"{count(facts['n_items'])} items"]
     if facts["n_generations"]:
         sizes.append(f"{count(facts['n_generations'])} answers, {coverage} of the cells have a score")

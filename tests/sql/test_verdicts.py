@@ -124,3 +124,16 @@ def test_a_name_under_which_files_were_only_refused_has_no_sentence(tables):
     said = {"benchmark_id": "refused", "question": "strengths", "sentence": "no answers", "is_skipped": True}
     tables.fill("verdicts.strengths", [said])
     assert {row["benchmark_id"] for row in verdicts(tables).values()} == {"B"}
+
+
+def test_not_all_cells_is_never_told_as_all(tables):
+    tables.fill("raw.benchmarks", [{}])
+    tables.fill("raw.items", [{"item_id": f"i{n}"} for n in range(3000)])
+    tables.fill("raw.models", [{"model_id": "m"}])
+    tables.fill("raw.generations", [{"item_id": f"i{n}", "model_id": "m", "score": 1.0} for n in range(2999)])
+    rows = tables.run_all(
+        "staging.stg_generations", "staging.stg_judgments", "intermediate.item_scores", "marts.coverage",
+        "marts.cost_audit", "marts.order_bias", "marts.verdicts",
+    )  # fmt: skip
+    (told,) = [row["sentence"] for row in rows if row["question"] == "coverage"]
+    assert "2,999 of 3,000 cells have a score (99.9 %)" in told

@@ -186,7 +186,15 @@ coverage_sentences as (
                         coverage_totals.n_items,
                         coverage_totals.n_cells::bigint,
                         coverage_totals.n_models * coverage_totals.n_items,
-                        100 * coverage_totals.n_cells / (coverage_totals.n_models * coverage_totals.n_items),
+                        -- not all is never told as 100.0 %
+                        least(
+                            100 * coverage_totals.n_cells / (coverage_totals.n_models * coverage_totals.n_items),
+                            case
+                                when coverage_totals.n_cells < coverage_totals.n_models * coverage_totals.n_items
+                                    then 99.9
+                                else 100
+                            end
+                        ),
                         coverage_totals.n_error::bigint,
                         coverage_totals.n_unscored::bigint,
                         coverage_totals.n_invalid::bigint,
