@@ -60,7 +60,7 @@ def test_long_and_wide_tables_are_cut_and_counted():
 def test_rows_in_files_are_shown_without_reading_them_all(tmp_path):
     table = pa.table({"benchmark_id": ["b"] * 9, "item_id": [f"q{n}" for n in range(9)]})
     shown = first_rows(stored(table, tmp_path / "rows.parquet"))
-    assert shown.splitlines()[2] == "| q0 |"
+    assert shown.splitlines()[2:-2] == [f"| q{n} |" for n in range(8)]
     assert shown.endswith("9 rows")
 
 
