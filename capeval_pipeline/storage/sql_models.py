@@ -150,10 +150,12 @@ class KeptFacts:
     text, code or library is read anew.
     """
 
+    root = kept_beside_code.PACKAGE_ROOT
+
     def __init__(self) -> None:
         reading = Path(__file__).with_name("sql_reading.py")
         self._key = kept_beside_code.key_of(reading, version("sqlglot"), version("pyyaml"))
-        self._before = kept_beside_code.read("sql_models", self._key)
+        self._before = kept_beside_code.read("sql_models", self._key, self.root)
         self._now: dict[str, Any] = {}
 
     def facts(self, texts: Sequence[bytes], read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -165,7 +167,7 @@ class KeptFacts:
     def save(self) -> None:
         """Keep what was asked for this time, and nothing else."""
         if set(self._now) != set(self._before):
-            kept_beside_code.write("sql_models", self._key, self._now)
+            kept_beside_code.write("sql_models", self._key, self._now, self.root)
 
 
 def load_model(path: Path, kept: KeptFacts | None = None) -> SqlModel:

@@ -5,8 +5,17 @@ import textwrap
 import duckdb
 import pytest
 
+from capeval_pipeline import kept_beside_code
 from capeval_pipeline.errors import SqlModelError
-from capeval_pipeline.storage.sql_models import LAYERS, load_project, parameter_statements, sql_folder
+from capeval_pipeline.storage import sql_reading
+from capeval_pipeline.storage.sql_models import (
+    LAYERS,
+    KeptFacts,
+    load_model,
+    load_project,
+    parameter_statements,
+    sql_folder,
+)
 from capeval_pipeline.storage.sql_reading import find_parameters, find_references, parse_select, statement_version
 
 YML = "description: One row per a.\ngrain: [a]\ncolumns:\n  - {name: a, description: the a, data_tests: [not_null]}\n"
@@ -271,3 +280,54 @@ def test_defaults_in_the_sql_are_those_of_the_settings(project):
 def test_every_grain_leads_with_the_benchmark(project):
     without = [model.key for model in project.models.values() if model.grain[0] != "benchmark_id"]
     assert without == ["marts.ingest_report"]  # one file may hold several benchmarks
+
+
+# what is kept from one process to the next
+
+
+@pytest.fixture
+def kept_in(tmp_path, monkeypatch):
+    """Facts are kept in a folder of the test's own; returns the file."""
+    file = tmp_path / "kept.json"
+    monkeypatch.setattr(kept_beside_code, "_file", lambda name, key, root: file)
+    return file
+
+
+def test_what_was_kept_gives_the_same_project_and_nothing_is_parsed(kept_in, monkeypatch):
+    first = load_project()
+    assert kept_in.exists()
+    monkeypatch.setattr(sql_reading, "parse_select", None)
+    monkeypatch.setattr(sql_reading.yaml, "safe_load", None)
+    assert load_project() == first
+
+
+def test_another_text_is_read_anew_whatever_was_kept(kept_in, tmp_path):
+    def model(sql, yml=YML):
+        write(tmp_path, "marts/one", sql, yml)
+        kept = KeptFacts()
+        found = load_model(tmp_path / "models" / "marts" / "one.sql", kept)
+        kept.save()
+        return found
+
+    first = model("select a from raw.things")
+    assert model("select a from raw.things") == first
+    assert model("select a + 1 as a from raw.things").code_version != first.code_version
+    assert model("select a from raw.others").references == ("raw.others",)
+    assert model("select a from raw.things", YML.replace("the a", "another")).columns[0].description == "another"
+    assert model("select a from raw.things") == first
+
+
+def test_facts_found_by_other_code_or_libraries_are_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(KeptFacts, "root", tmp_path)
+    kept = KeptFacts()
+    assert kept.facts([b"text"], lambda: {"found": 1}) == {"found": 1}
+    kept.save()
+    assert KeptFacts().facts([b"text"], lambda: {"found": 2}) == {"found": 1}
+    monkeypatch.setattr("capeval_pipeline.storage.sql_models.version", lambda name: f"another {name}")
+    assert KeptFacts().facts([b"text"], lambda: {"found": 2}) == {"found": 2}
+
+
+def test_a_damaged_file_of_facts_is_as_none(kept_in):
+    first = load_project()
+    kept_in.write_text("[1, 2")
+    assert load_project() == first
