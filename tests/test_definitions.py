@@ -123,10 +123,8 @@ def test_schedules_are_off_and_sensors_run_from_the_start(definitions):
 
 
 def test_loading_the_definitions_imports_no_heavy_library():
-    """They are loaded again by every run; compilers, solvers and figures wait until a step needs them."""
-    script = (
-        "import sys, capeval_pipeline.definitions; "
-        "print([name for name in ('numba', 'scipy', 'sklearn', 'plotly') if name in sys.modules])"
-    )
+    """They are loaded again by every run; compilers, solvers, figures and databases wait until a step needs them."""
+    heavy = ("numba", "scipy", "sklearn", "plotly", "pandas", "duckdb", "deltalake", "sqlalchemy", "alembic")
+    script = f"import sys, capeval_pipeline.definitions; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

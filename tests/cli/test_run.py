@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,9 @@ from capeval_pipeline.orchestration import driver
 @pytest.mark.parametrize("is_published", [True, False])
 def test_a_run_that_published_names_the_database_and_the_report(monkeypatch, capsys, tmp_path, is_published):
     report = driver.RunReport([], is_published, "", "", "")
-    monkeypatch.setattr(Invocation, "definitions", SimpleNamespace(resolve_job_def=None))
+    monkeypatch.setattr(
+        Invocation, "definitions", property(lambda _: pytest.fail("built, though no job was asked for"))
+    )
     monkeypatch.setattr(driver, "workspace_instance", lambda _: nullcontext())
     monkeypatch.setattr(driver, "run", lambda *_: report)
     monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(tmp_path), "run"])

@@ -3,25 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.reporting.estimator_names import ESTIMATORS
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.frontier import REFUSALS
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.numbers import between, is_unknown, score
 from capeval_pipeline.reporting.queries import Row
-
-ESTIMATORS = {
-    "headline": "the answer",
-    "bias_corrected": "bias corrected",
-    "bracket_interpolation": "inside the bracket",
-    "pgm": "topic model",
-    "gaussian": "gaussian",
-    "jackknife": "jackknife",
-    "extrapolation_half": "extrapolated, root",
-    "extrapolation_fitted": "extrapolated, fitted",
-    "beta_binomial": "beta-binomial (a warning)",
-    "cross_fit": "cross-fit (lower end)",
-    "naive": "naive (biased, upper end)",
-}
 
 
 def oracle_estimators(estimates: Sequence[Row], diagnostics: Sequence[Row]) -> Figure | None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.reporting.estimator_names import ESTIMATORS
 from capeval_pipeline.reporting.figures import spec
-from capeval_pipeline.reporting.figures.oracle_estimators import ESTIMATORS
 from capeval_pipeline.reporting.figures.spec import DASHES, SERIES, SYMBOLS, Figure
 from capeval_pipeline.reporting.numbers import between, count, is_unknown, percent, score
 from capeval_pipeline.reporting.queries import Row

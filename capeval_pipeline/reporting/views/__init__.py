@@ -6,7 +6,6 @@ The report and the reading commands show the same views, so a number reads the s
 from capeval_pipeline.reporting.views.capabilities import CLUSTERS, ECC_GAINS, ROUTING, clusters_alike
 from capeval_pipeline.reporting.views.frontier import (
     BUDGET_CHOICES,
-    ESTIMATORS,
     FRONTIER,
     LATENCY_LIMITS,
     ORACLE_ESTIMATES,
@@ -36,7 +35,6 @@ __all__ = [
     "DATA_VERSIONS",
     "DEBIASER_COMPARISON",
     "ECC_GAINS",
-    "ESTIMATORS",
     "FILES",
     "FRONTIER",
     "GAP_CLASSES",

@@ -1,22 +1,9 @@
 """Views on mixtures of models: what they gain, by which estimator, within a budget or a limit in seconds."""
 
 from capeval_pipeline.reporting import queries
+from capeval_pipeline.reporting.estimator_names import ESTIMATORS
 from capeval_pipeline.reporting.numbers import dollars, percent, score, seconds
 from capeval_pipeline.reporting.views.view import Column, View, interval, plain, with_interval
-
-ESTIMATORS = {
-    "headline": "the answer (luck removed)",
-    "naive": "naive maximum (biased)",
-    "cross_fit": "cross-fit (lower end)",
-    "bias_corrected": "bias corrected",
-    "pgm": "topic model",
-    "bracket_interpolation": "inside the bracket",
-    "extrapolation_half": "extrapolated, root",
-    "extrapolation_fitted": "extrapolated, fitted",
-    "beta_binomial": "beta-binomial (a warning)",
-    "jackknife": "jackknife",
-    "gaussian": "gaussian",
-}
 
 ROUTINGS = {
     "pre_hoc": "one model chosen per item",

@@ -1,8 +1,8 @@
 """Views on the studies in planted worlds, which are of no benchmark."""
 
 from capeval_pipeline.reporting import queries
+from capeval_pipeline.reporting.estimator_names import ESTIMATORS
 from capeval_pipeline.reporting.numbers import count, percent, score
-from capeval_pipeline.reporting.views.frontier import ESTIMATORS
 from capeval_pipeline.reporting.views.view import Column, View, plain, with_interval
 
 INTERVAL_COVERAGE = View(
