@@ -2,10 +2,11 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 
@@ -13,6 +14,7 @@ from capeval_pipeline.orchestration import driver
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
+from capeval_pipeline.orchestration.run_processes import end_dead_runs, mark_run
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.settings import Settings
@@ -34,7 +36,8 @@ def sensors() -> Sequence[Any]:
     )
     def inbox(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         workspace: Workspace = context.resources.workspace
-        return watch_inbox(workspace.settings.inbox, context.cursor, time.time())
+        end_dead_runs(context.instance)
+        return watch_inbox(workspace.settings.inbox, context.cursor, time.time(), partial(fate, context.instance))
 
     return [
         inbox,
@@ -47,29 +50,57 @@ def sensors() -> Sequence[Any]:
     ]
 
 
-def watch_inbox(inbox: Path, cursor: str | None, at: float) -> dg.SensorResult | dg.SkipReason:
+ATTEMPTS = 3
+"""Runs for the same content, if they are killed, cancelled or fail."""
+
+Fate = Literal["ended well", "lost", "runs", "unknown"]
+
+
+def fate(instance: dg.DagsterInstance, run_key: str) -> Fate:
+    """What became of the run that was asked for under a key."""
+    found = instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1)
+    if not found:
+        return "unknown"
+    if found[0].status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):
+        return "lost"
+    return "ended well" if found[0].status == dg.DagsterRunStatus.SUCCESS else "runs"
+
+
+def watch_inbox(
+    inbox: Path, cursor: str | None, at: float, fate_of: Callable[[str], Fate] = lambda _: "ended well"
+) -> dg.SensorResult | dg.SkipReason:
     """One look at the inbox: run requests for what is whole and new, and what to remember until the next look.
 
-    The cursor holds what was seen and what was taken. A file is taken once; one that was refused is not tried again
-    until it changes. `at` is the present time in seconds.
+    The cursor holds what was seen, what was taken, and what was asked for. A file is taken once; one that was refused
+    is not tried again until it changes, but one whose run was killed or cancelled or failed is, ATTEMPTS times in all.
+    `at` is the present time in seconds.
     """
     from capeval_pipeline.ingestion.inbox import look, settled, taken_by
 
     memory = json.loads(cursor) if cursor else {"seen": {}, "taken": {}}
     before = {name: tuple(signature) for name, signature in memory["seen"].items()}
     taken = {name: tuple(signature) for name, signature in memory["taken"].items()}
+    asked: dict[str, list[str]] = {}
+    again: list[str] = []
+    for key, paths in memory.get("asked", {}).items():
+        end = fate_of(key)
+        n_before = int(key.partition("#")[2] or 1)
+        if end == "lost" and n_before < ATTEMPTS:
+            key = f"{key.partition('#')[0]}#{n_before + 1}"
+        if end in ("runs", "unknown") or (end == "lost" and n_before < ATTEMPTS):
+            asked[key] = paths
+            again += [key] if end != "runs" else []  # one that never came to be is asked for under its own key
     now = look(inbox)
     taken = {name: signature for name, signature in taken.items() if name in now}
-    requests = []
     for whole in settled(inbox, before, now, taken, at):
         taken |= taken_by(whole, inbox, now)
-        requests.append(
-            dg.RunRequest(
-                run_key=whole.key,
-                run_config={"ops": {"take_in": {"config": {"paths": [str(path) for path in whole.paths]}}}},
-            )
-        )
-    return dg.SensorResult(run_requests=requests, cursor=json.dumps({"seen": now, "taken": taken}))
+        asked[whole.key] = [str(path) for path in whole.paths]
+        again.append(whole.key)
+    requests = [
+        dg.RunRequest(run_key=key, run_config={"ops": {"take_in": {"config": {"paths": asked[key]}}}}) for key in again
+    ]
+    remembered = {"seen": now, "taken": taken} | ({"asked": asked} if asked else {})
+    return dg.SensorResult(run_requests=requests, cursor=json.dumps(remembered))
 
 
 def inbox_job(job: driver.JobSource) -> dg.JobDefinition:
@@ -84,6 +115,7 @@ def inbox_job(job: driver.JobSource) -> dg.JobDefinition:
         from capeval_pipeline.orchestration import intake
 
         workspace: Workspace = context.resources.workspace
+        mark_run(context.instance, context.run)
         paths = [Path(path) for path in context.op_config["paths"] if Path(path).exists()]
         batch = intake.take_in(workspace, context.instance, job, paths, context.log.info)
         for report in batch.reports:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
 
 from capeval_pipeline import errors
 from capeval_pipeline.errors import CapevalError, UsageError
@@ -25,6 +23,7 @@ from capeval_pipeline.orchestration.ingest_job import INGEST_JOB
 from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT_JOB, STUDIES_JOB
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
+from capeval_pipeline.orchestration.run_processes import end_dead_runs, process_tags
 from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.step_progress import Progress, StepCount, nothing_said
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
@@ -44,8 +43,6 @@ OWN_ERRORS = {
 
 INTERRUPTED = "DagsterExecutionInterruptedError"
 """What an in-process run makes of Ctrl-C: the failure of the step it met."""
-
-HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
 
 
 @dataclass(frozen=True)
@@ -305,48 +302,6 @@ def _reason_of(event: dg.DagsterEvent) -> str:
         error = error.cause
     message = str(error.message).strip().splitlines()[0]
     return re.sub(r"^[\w.]+: ", "", message) if error.cls_name in OWN_ERRORS else message
-
-
-def process_tags() -> dict[str, str]:
-    """Who runs it: host, process, its start time; so a run whose process is gone can be told from a slow one."""
-    return {
-        HOST_TAG: socket.gethostname(),
-        PROCESS_TAG: str(os.getpid()),
-        STARTED_TAG: process_started(os.getpid()) or "",
-    }
-
-
-def process_started(pid: int) -> str | None:
-    """Start time of a process in the system's own ticks, None if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return None
-        return "unknown"
-    return stat.rsplit(")", 1)[1].split()[19]
-
-
-def end_dead_runs(instance: dg.DagsterInstance) -> int:
-    """Fail in-process runs whose process is gone and free what they hold; returns how many there were.
-
-    A killed run stays STARTED for ever and keeps its place in a pool, on which the next run would wait.
-    """
-    running = RunsFilter(
-        statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.NOT_STARTED],
-        tags={HOST_TAG: socket.gethostname()},
-    )
-    n_ended = 0
-    for record in instance.get_run_records(running):
-        tags = record.dagster_run.tags
-        if process_started(int(tags[PROCESS_TAG])) == tags.get(STARTED_TAG):
-            continue
-        instance.report_run_failed(record.dagster_run, "its process is gone; `capeval run` goes on from what it wrote")
-        instance.event_log_storage.free_concurrency_slots_for_run(record.dagster_run.run_id)
-        n_ended += 1
-    return n_ended
 
 
 def add_benchmarks(instance: dg.DagsterInstance, benchmark_ids: Sequence[str]) -> None:

@@ -67,6 +67,8 @@ def take_in(
     """Read paths and commit what they hold; the batch given back has the final counts. Raises as read_batch does."""
     with workspace.staging_folder(progress) as folder:
         progress("reading files")
-        batch = read_batch(paths, request_of(workspace), place_of(workspace), ledger_in(workspace.lake), folder)
+        batch = read_batch(
+            paths, request_of(workspace), place_of(workspace), ledger_in(workspace.lake), folder, progress
+        )
         batch.complete(commit(workspace, instance, job, batch, folder, progress))
     return batch

@@ -13,6 +13,7 @@ from capeval_pipeline.orchestration.automation_conditions import follow_data_ver
 from capeval_pipeline.orchestration.launchpad import config_fields
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key
+from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, CONTRACT_CHECK, FIT_CHECK, OWNERS, StageAsset
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.tables import TABLES, Column
@@ -45,6 +46,7 @@ def build_asset(step: StageAsset) -> dg.AssetsDefinition:
     def materialize(context: dg.AssetExecutionContext) -> Iterator[Any]:
         from capeval_pipeline.orchestration.step_runs import run_step
 
+        mark_run(context.instance, context.run)
         yield from run_step(context, step)
 
     return materialize

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from capeval_pipeline.orchestration.automation import watch_inbox
+from capeval_pipeline.orchestration.automation import fate, watch_inbox
 
 NOW = 1_900_000_000.0
 
@@ -71,3 +71,36 @@ def test_a_file_of_the_future_is_whole_after_two_looks(tmp_path):
     first = watch_inbox(tmp_path, None, NOW)
     assert first.run_requests == []
     assert paths_of(watch_inbox(tmp_path, first.cursor, NOW)) == [[str(tmp_path / "arc")]]
+
+
+def test_a_file_whose_run_was_killed_or_cancelled_is_asked_for_again_up_to_three_times(tmp_path):
+    put(tmp_path, "arc/a.csv", "one")
+    looked = watch_inbox(tmp_path, watch_inbox(tmp_path, None, NOW).cursor, NOW)
+    keys = [request.run_key for request in looked.run_requests]
+    for _ in range(4):
+        assert watch_inbox(tmp_path, looked.cursor, NOW, lambda _: "runs").run_requests == []
+        looked = watch_inbox(tmp_path, looked.cursor, NOW, lambda _: "lost")
+        keys += [request.run_key for request in looked.run_requests]
+        assert paths_of(looked) in ([], [[str(tmp_path / "arc")]])
+    assert keys == [keys[0], f"{keys[0]}#2", f"{keys[0]}#3"]
+
+
+def test_a_request_that_never_became_a_run_is_made_again_under_the_same_key(tmp_path):
+    """Dagster starts one run a key, so a daemon that was killed between the two makes no second one."""
+    put(tmp_path, "arc/a.csv", "one")
+    looked = watch_inbox(tmp_path, watch_inbox(tmp_path, None, NOW).cursor, NOW)
+    again = watch_inbox(tmp_path, looked.cursor, NOW, lambda _: "unknown")
+    assert [request.run_key for request in again.run_requests] == [looked.run_requests[0].run_key]
+    assert watch_inbox(tmp_path, again.cursor, NOW, lambda _: "ended well").run_requests == []
+
+
+def test_what_became_of_a_run_is_told_by_its_key(instance):
+    from dagster import DagsterRunStatus, job
+
+    @job
+    def nothing():
+        pass
+
+    for key, status in {"a": "SUCCESS", "b": "FAILURE", "c": "CANCELED", "d": "STARTED"}.items():
+        instance.create_run_for_job(nothing, tags={"dagster/run_key": key}, status=DagsterRunStatus(status))
+    assert [fate(instance, key) for key in "abcde"] == ["ended well", "lost", "lost", "runs", "unknown"]

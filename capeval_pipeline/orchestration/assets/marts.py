@@ -14,6 +14,7 @@ from capeval_pipeline.orchestration.asset_pages import pages_of_published, said_
 from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
+from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
@@ -68,6 +69,7 @@ def build_marts(
     )
     def publish(context: dg.AssetExecutionContext) -> Iterator[Any]:
         workspace: Workspace = context.resources.workspace
+        mark_run(context.instance, context.run)
         with file_lock(workspace.settings.root / "locks" / "publish.lock"):
             undo_all_unfinished(workspace, context.instance)
             is_forced = bool(context.op_execution_context.op_config["rebuild"])
