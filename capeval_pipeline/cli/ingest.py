@@ -89,7 +89,7 @@ def ingest(
         if forget:
             batch = batches.forget(paths, place, batches.ledger_in(call.workspace.lake))
         else:
-            batch = batches.read_batch(paths, request, place, batches.ledger_in(call.workspace.lake), folder)
+            batch = batches.read_batch(paths, request, place, batches.ledger_in(call.workspace.lake), folder, say)
         raw = _resolved(call, batch, folder) if dry_run else _committed(call, batch, folder, say)
         batch.complete(raw)
     _print(batch, as_json=as_json)

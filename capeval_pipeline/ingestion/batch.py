@@ -5,7 +5,7 @@ with a manifest, so that reading and committing may happen in different processe
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ MERGED_ROWS = 1_000_000
 MAX_FILES = 64
 """Rows up to which a table of readings is one file, and files it may have beyond: a million are rewritten in a second,
 and a file takes a millisecond to open."""
+
+
+Progress = Callable[[str, float, float], None]
 
 
 @dataclass
@@ -190,22 +193,38 @@ def check_request(paths: Sequence[Path], request: Request) -> None:
 
 
 def read_batch(
-    paths: Sequence[Path], request: Request, place: Place, ledger: Iterable[LedgerRow], folder: Path
+    paths: Sequence[Path],
+    request: Request,
+    place: Place,
+    ledger: Iterable[LedgerRow],
+    folder: Path,
+    progress: Progress = lambda *_: None,
 ) -> Batch:
     """Read all units of the paths into `folder`, each in its own subfolder, in the order of their paths.
 
-    Raises UsageError: no such path, no such format.
+    progress: told what is read next, the bytes before it, the bytes of all. Raises UsageError: no such path, no such
+    format.
     """
     check_request(paths, request)
     known = list(ledger)
     found = discover(paths, place, request.mapping)
     batch = Batch(reports=[UnitReport(path, status="companion") for path in found.companions])
+    sizes = [_size(unit.path) for unit in found.units]
     for number, unit in enumerate(found.units):
+        progress(f"reading {unit.path.name} ({number + 1}/{len(sizes)})", sum(sizes[:number]), sum(sizes))
         staged = read_unit(unit, request, known, folder / f"unit{number}")
         batch.reports.append(staged.report)
         _take(batch, staged, known)
     batch.reports.sort(key=lambda report: report.path)
     return batch
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file or of all files of a folder; 0 of what has gone meanwhile, which reading it will tell."""
+    try:
+        return sum(member.stat().st_size for member in path.rglob("*")) if path.is_dir() else path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _take(batch: Batch, staged: Staged, known: list[LedgerRow]) -> None:

@@ -110,7 +110,7 @@ def test_of_nine_broken_files_and_a_good_one_the_good_one_is_in_and_nine_reasons
         write(folder / name, content)
     code, out, err = ingest("runs")
     assert code == 1
-    told = {line.split()[0].rpartition("/")[2]: line for line in out.splitlines() if "refused" in line}
+    told = {line.split()[0].rpartition("/")[2]: line for line in out.splitlines() if "  refused  " in line}
     assert {name: line.split()[-1] for name, line in told.items()} == {name: code for name, (code, _) in broken.items()}
     assert sorted(line.partition(":")[0] for line in err.splitlines()) == sorted(broken)
     lake = lake_of(tmp_path)
@@ -179,3 +179,19 @@ def test_one_line_says_whether_everything_was_read(ingest, tmp_path):
     assert "3 files: 2 read, 1 refused; 6 records = 4 kept + 1 rejected + 1 duplicate\n" in out
     _, out, _ = ingest(tmp_path / "runs" / "good.csv", "--dry-run")
     assert "1 file" not in out
+
+
+def test_reading_tells_how_much_lies_behind_it(tmp_path):
+    from capeval_pipeline.ingestion.batch import read_batch
+    from capeval_pipeline.ingestion.discovery import Place
+    from capeval_pipeline.ingestion.reading import Request
+
+    write(tmp_path / "runs" / "a.csv", GOOD)
+    write(tmp_path / "runs" / "b.csv", GOOD * 2)
+    said: list[tuple[str, float, float]] = []
+    place = Place(tmp_path / "ws", tmp_path / "ws" / "inbox")
+    read_batch([tmp_path / "runs"], Request(), place, [], tmp_path / "staged", lambda *told: said.append(told))
+    assert said == [
+        ("reading a.csv (1/2)", 0, 3 * len(GOOD)),
+        ("reading b.csv (2/2)", len(GOOD), 3 * len(GOOD)),
+    ]
