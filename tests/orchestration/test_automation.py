@@ -4,15 +4,20 @@ A tick of the automation sensor is evaluated against an instance in which materi
 report them; what it requests is reported in turn, until a tick requests nothing.
 """
 
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
-from capeval_pipeline.definitions import build_definitions
+from capeval_pipeline import definitions
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import mart_keys
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key
 from capeval_pipeline.settings import Settings
+from capeval_pipeline.storage.sql_models import load_model, sql_folder
 
 RAW = [key for step in build_graph().steps if step.stage == "ingest" for key in step.outputs]
 LONG = {key for step in build_graph().steps if step.is_long for key in step.outputs}
@@ -22,9 +27,9 @@ FOLLOWING = {key for step in build_graph().steps if step.stage != "ingest" for k
 class Ticks:
     """Reports materializations and evaluates ticks; `version_of` gives the data version a table gets when made."""
 
-    def __init__(self, instance: dg.DagsterInstance, definitions: dg.Definitions) -> None:
+    def __init__(self, instance: dg.DagsterInstance, loaded: dg.Definitions) -> None:
         self.instance = instance
-        self.definitions = definitions
+        self.definitions = loaded
         self.cursor = None
         self.version_of = lambda key, partition: f"of {key} {partition}"
 
@@ -66,7 +71,7 @@ def ticks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("automation")
     with dg.DagsterInstance.ephemeral(tempdir=str(folder)) as instance:
         instance.add_dynamic_partitions(BENCHMARKS.name, ["arc", "desk"])
-        found = Ticks(instance, build_definitions(Settings(data=folder)))
+        found = Ticks(instance, definitions.build_definitions(Settings(data=folder)))
         found.requested()
         for partition in ("arc", "desk"):
             for key in RAW:
@@ -106,3 +111,38 @@ def test_new_files_move_their_benchmark_and_then_the_marts_once(ticks):
     for key, partition in second:
         ticks.materialize(key, partition)
     assert not {key for key, _ in ticks.settle()} & set(mart_keys(build_graph().project))
+
+
+@pytest.mark.xdist_group("automation")
+def test_a_changed_comment_moves_nothing_and_a_changed_expression_its_model_and_what_follows(ticks, tmp_path):
+    """The location is loaded again with another text of one SQL model, as after a deployment; all it sees is a version.
+
+    Last, because it leaves the instance unsettled: a tick costs seconds.
+    """
+    key = "intermediate.item_stats"
+    text = (sql_folder() / "models" / "intermediate" / "item_stats.sql").read_text(encoding="utf-8")
+    assert (
+        model_version(tmp_path / "comment", key, f"-- said better\n{text}")
+        == build_graph().project.models[key].code_version
+    )
+
+    assert "avg(score order by model_id)" in text
+    other = model_version(tmp_path / "expression", key, text.replace("avg(score order by model_id)", "median(score)"))
+    steps = [replace(step, code_version=other) if key in step.outputs else step for step in build_graph().steps]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(definitions, "build_graph", lambda: replace(build_graph(), steps=steps))
+        ticks.definitions = definitions.build_definitions(Settings(data=tmp_path))
+    requested = ticks.requested()
+    following = {table for step in steps if key in step.inputs for table in step.outputs}
+    assert requested >= {(table, name) for table in {key, *following - LONG} for name in ("arc", "desk")}
+    assert not {table for table, _ in requested} & {*RAW, "staging.stg_generations", "intermediate.item_scores"}
+
+
+def model_version(folder: Path, key: str, sql: str) -> str:
+    """The code version of a SQL model with another text."""
+    layer, name = key.split(".")
+    path = folder / layer / f"{name}.sql"
+    path.parent.mkdir(parents=True)
+    path.write_text(sql, encoding="utf-8")
+    shutil.copy(sql_folder() / "models" / layer / f"{name}.yml", path.with_suffix(".yml"))
+    return load_model(path).code_version
