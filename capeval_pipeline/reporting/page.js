@@ -68,7 +68,9 @@
 
   const unpack = async () => {
     const packed = document.getElementById("plotly-packed");
-    const bytes = Uint8Array.from(atob(packed.textContent), (sign) => sign.charCodeAt(0));
+    const signs = atob(packed.textContent);
+    const bytes = new Uint8Array(signs.length);
+    for (let place = 0; place < signs.length; place += 1) bytes[place] = signs.charCodeAt(place);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
     script.textContent = await new Response(stream).text();
