@@ -117,7 +117,7 @@ def inbox_job(job: driver.JobSource) -> dg.JobDefinition:
         workspace: Workspace = context.resources.workspace
         mark_run(context.instance, context.run)
         paths = [Path(path) for path in context.op_config["paths"] if Path(path).exists()]
-        batch = intake.take_in(workspace, context.instance, job, paths, context.log.info)
+        batch = intake.take_in(workspace, context.instance, job, paths, lambda doing, *_: context.log.info(doing))
         for report in batch.reports:
             first = f": {report.rejections[0].message}" if report.rejections else ""
             context.log.info(f"{report.path}: {report.status}, {report.n_kept} of {report.n_read} kept{first}")
@@ -197,7 +197,7 @@ def clean(workspace: Workspace) -> str:
 def _refresh(context: dg.OpExecutionContext, job: driver.JobSource, request: Request) -> None:
     """`capeval run` inside a Dagster run: same driver, same instance; raises with every failure in one message."""
     workspace: Workspace = context.resources.workspace
-    report = driver.run(job, workspace, context.instance, [], request, context.log.info)
+    report = driver.run(job, workspace, context.instance, [], request, lambda doing, *_: context.log.info(doing))
     failure = driver.failure_of(report)
     if failure:
         raise failure

@@ -9,7 +9,8 @@ import socket
 from pathlib import Path
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
+from dagster import DagsterEventType, DagsterRunStatus, DefaultRunLauncher, RunsFilter
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
 
@@ -46,20 +47,41 @@ def process_started(pid: int) -> str | None:
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> int:
-    """Fail in-process runs whose process is gone and free what they hold; returns how many there were.
+    """Fail runs whose process is gone and free what they hold; returns how many there were.
 
     A killed run stays STARTED for ever and keeps its place in a pool, on which the next run would wait.
     """
-    running = RunsFilter(
+    marked = RunsFilter(
         statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.NOT_STARTED],
         tags={HOST_TAG: socket.gethostname()},
     )
-    n_ended = 0
-    for record in instance.get_run_records(running):
-        tags = record.dagster_run.tags
-        if process_started(int(tags[PROCESS_TAG])) == tags.get(STARTED_TAG):
-            continue
-        instance.report_run_failed(record.dagster_run, "its process is gone; `capeval run` goes on from what it wrote")
-        instance.event_log_storage.free_concurrency_slots_for_run(record.dagster_run.run_id)
-        n_ended += 1
-    return n_ended
+    runs = [record.dagster_run for record in instance.get_run_records(marked)]
+    dead = [run for run in runs if process_started(int(run.tags[PROCESS_TAG])) != run.tags.get(STARTED_TAG)]
+    dead += _dead_before_they_were_marked(instance)
+    for run in dead:
+        instance.report_run_failed(run, "its process is gone; `capeval run` goes on from what it wrote")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    return len(dead)
+
+
+def _dead_before_they_were_marked(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """Runs that Dagster's launcher started here, by the process that their log names and that is no more.
+
+    Only where launcher and log are those of one machine: of another one nothing is known here.
+    """
+    if not isinstance(instance.run_launcher, DefaultRunLauncher):
+        return []
+    if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
+        return []
+    dead = []
+    for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
+        run = record.dagster_run
+        if PROCESS_TAG not in run.tags:
+            events = instance.all_logs(run.run_id, of_type=DagsterEventType.ENGINE_EVENT)
+            told = [
+                event.dagster_event.engine_event_data.metadata.get("pid") for event in events if event.dagster_event
+            ]
+            pids = {int(str(entry.value)) for entry in told if entry is not None}
+            if pids and all(process_started(pid) is None for pid in pids):
+                dead.append(run)
+    return dead
