@@ -153,5 +153,28 @@ def test_files_deleted_or_cut_by_hand_are_named_with_the_command_that_repairs_th
     assert contents(data) == whole
 
 
+@pytest.mark.slow
+def test_a_benchmark_that_contradicts_itself_does_not_keep_others_from_being_published(data, tmp_path):
+    """Its last sound rows stay; the run says so and fails, and so does a verdict; repaired, it is published again."""
+    call(data, "ingest", write_scores(tmp_path / "both.csv", ["desk", "shop"]))
+    call(data, "derive")
+    lake = Lake(load_settings(data).lake_root)
+    models = lake.read("raw.models", "desk")
+    lake.write("raw.models", "desk", models.slice(1))
+    call(data, "ingest", write_scores(tmp_path / "more.csv", ["shop"], n_models=3))
+    said = "desk: Shown as last published; what is there now contradicts itself: Every answer and every judgment is of"
+    for _ in range(2):  # also where nothing is new
+        with pytest.raises(AssertionError, match=said):
+            call(data, "derive")
+    counts = "select benchmark_id, count(*) as n from {} group by all order by all"
+    for table in ("raw.models", "marts.coverage"):
+        assert [tuple(row.values()) for row in query_of(counts.format(table), data)] == [("desk", 2), ("shop", 3)]
+    verdict = "select benchmark_id, source_table from marts.verdicts where question = 'publication'"
+    assert query_of(verdict, data) == [{"benchmark_id": "desk", "source_table": "meta.held_back"}]
+    lake.write("raw.models", "desk", models)
+    call(data, "derive", rebuild="staging.stg_generations")
+    assert query_of(verdict, data) == []
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
