@@ -6,7 +6,7 @@ folder once all in it do. Looking twice is the caller's business, what was seen 
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +56,13 @@ def settled(
         # a time in the future is that of a clock that was put back since: two looks have to do
         if before.get(name) == signature and not 0 <= at - signature[1] / 1e9 < MINIMUM_AGE
     }
+    of_benchmark: dict[str, list[str]] = {}  # each looked at once: three hundred folders are a thousand files
+    for name in sorted(now):
+        of_benchmark.setdefault(name.split("/", 1)[0], []).append(name)
     found = []
-    for benchmark in sorted({name.split("/", 1)[0] for name in now}):
-        paths = tuple(_whole(inbox / benchmark, inbox, now, ready))
-        names = [name for name in sorted(ready) if any(_is_in(inbox / name, path) for path in paths)]
+    for benchmark, own in sorted(of_benchmark.items()):
+        paths = tuple(_whole(inbox / benchmark, inbox, own, ready))
+        names = [name for name in own if name in ready and _is_in_any(name, paths, inbox)]
         if any(taken.get(name) != now[name] for name in names):
             found.append(Settled(benchmark, paths, _content_key(inbox, names)))
     return found
@@ -68,7 +71,9 @@ def settled(
 def taken_by(settled_: Settled, inbox: Path, now: Mapping[str, Signature]) -> dict[str, Signature]:
     """Files that a Settled hands out, with their signatures."""
     return {
-        name: signature for name, signature in now.items() if any(_is_in(inbox / name, path) for path in settled_.paths)
+        name: signature
+        for name, signature in now.items()
+        if name.startswith(f"{settled_.benchmark}/") and _is_in_any(name, settled_.paths, inbox)
     }
 
 
@@ -83,9 +88,12 @@ def _files(folder: Path) -> Iterator[tuple[Path, Signature]]:
             yield Path(entry.path), (status.st_size, status.st_mtime_ns)
 
 
-def _whole(folder: Path, inbox: Path, now: Mapping[str, Signature], ready: set[str]) -> Iterator[Path]:
-    """The largest folders all of whose files are ready, and single ready files of folders that are no unit."""
-    inside = [name for name in now if _is_in(inbox / name, folder)]
+def _whole(folder: Path, inbox: Path, names: Sequence[str], ready: set[str]) -> Iterator[Path]:
+    """The largest folders all of whose files are ready, and single ready files of folders that are no unit.
+
+    names : files of the benchmark that the folder is or belongs to
+    """
+    inside = [name for name in names if _is_in_any(name, [folder], inbox)]
     if inside and all(name in ready for name in inside):
         yield folder
         return
@@ -94,13 +102,16 @@ def _whole(folder: Path, inbox: Path, now: Mapping[str, Signature], ready: set[s
         if is_skipped(path.name):
             continue
         if path.is_dir():
-            yield from _whole(path, inbox, now, ready)
+            yield from _whole(path, inbox, names, ready)
         elif not is_unit and path.relative_to(inbox).as_posix() in ready:
             yield path
 
 
-def _is_in(path: Path, folder: Path) -> bool:
-    return path == folder or folder in path.parents
+def _is_in_any(name: str, paths: Sequence[Path], inbox: Path) -> bool:
+    """Whether a file, named from the inbox, is one of the paths or lies in one."""
+    return any(
+        name == start or name.startswith(f"{start}/") for start in (p.relative_to(inbox).as_posix() for p in paths)
+    )
 
 
 def _content_key(inbox: Path, names: list[str]) -> str:

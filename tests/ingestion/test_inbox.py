@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from capeval_pipeline.ingestion import inbox as inbox_module
 from capeval_pipeline.ingestion.inbox import look, settled, taken_by
 
 NOW = 1_900_000_000.0
@@ -94,3 +95,33 @@ def test_the_key_follows_the_content_and_not_the_clock(inbox):
 def test_files_lying_directly_in_the_inbox_belong_to_no_benchmark(inbox):
     put(inbox, "README.md")
     assert look(inbox) == {}
+
+
+def test_a_look_costs_the_same_for_each_file_however_many_benchmarks_there_are(tmp_path, monkeypatch):
+    """Counted, not timed: a file is only ever compared with paths of its own benchmark."""
+    compared = []
+    compare = inbox_module._is_in_any
+    monkeypatch.setattr(
+        inbox_module, "_is_in_any", lambda name, paths, root: compared.append(name) or compare(name, paths, root)
+    )
+
+    def comparisons_a_file(n_benchmarks):
+        root = tmp_path / f"of_{n_benchmarks}"
+        for number in range(n_benchmarks):
+            for name in ("a.csv", "b.csv", "deep/c.csv"):
+                put(root, f"bench{number}/{name}")
+        compared.clear()
+        found = taken_now(root)
+        assert sum(len(taken_by(entry, root, look(root))) for entry in found) == 3 * n_benchmarks
+        return len(compared) / (3 * n_benchmarks)
+
+    assert comparisons_a_file(12) == comparisons_a_file(1)
+
+
+def test_folders_whose_names_begin_alike_are_kept_apart(inbox):
+    put(inbox, "arc/deep/a.csv")
+    put(inbox, "arc/deep2/items.csv")
+    put(inbox, "arc/deep2/results.csv", age=0.5)  # still written, so its folder waits as a whole
+    (found,) = taken_now(inbox)
+    assert found.paths == (inbox / "arc/deep",)
+    assert list(taken_by(found, inbox, look(inbox))) == ["arc/deep/a.csv"]
