@@ -93,7 +93,9 @@ def _roles(layout: TableLayout) -> _Roles:
     models = {name.removesuffix(suffix) for suffix in (COST, RESPONSE) for name in names if name.endswith(suffix)}
     rest = [name for name in names if name not in (item, prompt, category)]
     if models:
-        candidates = tuple(name for name in rest if name in models)
+        # a model whose costs nobody wrote down has no companion column, only its scores
+        models |= {name for name in rest if _folded(name) not in SUMMARY_NAMES and _holds_scores(layout, name)}
+        candidates = tuple(name for name in rest if name in models and not name.endswith((COST, RESPONSE)))
         costs = {name: name + COST for name in candidates if name + COST in names}
         return _Roles(item, prompt, category, candidates, costs, (), True)
     skipped = tuple(name for name in rest if _folded(name) in SUMMARY_NAMES)
@@ -115,15 +117,17 @@ def matches(path: Path) -> float:
 
 def _has_scores(layout: TableLayout, roles: _Roles) -> bool:
     """Whether a sampled column of the table holds numbers; without an item column all must, or it is no such table."""
-    found = []
-    positions = {name: position for position, name in enumerate(layout.columns)}
-    for name in roles.candidates:
-        position = positions[name]
-        column = [row[position] for row in layout.sample if len(row) > position]
-        codes = [score_of_cell(text, has_decimal_comma=layout.separator != ",")[0] for text in column]
-        said = [code for code in codes if code != cells.UNSCORED]
-        found.append(bool(said) and sum(code == cells.OK for code in said) * 2 >= len(said))
+    found = [_holds_scores(layout, name) for name in roles.candidates]
     return any(found) if roles.item is not None or roles.prompt is not None else bool(found) and all(found)
+
+
+def _holds_scores(layout: TableLayout, name: str) -> bool:
+    """Whether at least half of what a column's sample says is scores; False where nothing was sampled."""
+    position = layout.columns.index(name)
+    column = [row[position] for row in layout.sample if len(row) > position]
+    codes = [score_of_cell(text, has_decimal_comma=layout.separator != ",")[0] for text in column]
+    said = [code for code in codes if code != cells.UNSCORED]
+    return bool(said) and sum(code == cells.OK for code in said) * 2 >= len(said)
 
 
 def read(path: Path, options: ReadOptions) -> Reading:

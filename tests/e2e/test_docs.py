@@ -100,3 +100,15 @@ def test_the_page_of_tables_is_that_of_the_contracts():
     named = set(re.findall(r"^### (\S+)$", written.page(), re.MULTILINE))
     published = {*written.TABLES, *written.load_project().models}
     assert named == {key for key in published if not key.startswith("readings.")}
+
+
+def test_the_table_that_the_readme_shows_is_read_as_it_says(tmp_path):
+    from capeval_pipeline.formats import wide
+    from tests.formats.reading import read_whole, write
+
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```csv\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    found = read_whole(wide, write(tmp_path / "scores.csv", block))
+    told = [(row["model"], row["score"], row["cost_reported_usd"]) for row in found.generations]
+    assert told == [("lab/alder", 1.0, None), ("lab/birch", 0.0, 0.0021)]
+    assert [row["prompt"] for row in found.items] == ["How do I reset my password?"]

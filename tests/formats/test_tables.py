@@ -150,6 +150,12 @@ def test_routerbench_columns_name_models_and_costs(tmp_path):
     assert (found.items[0]["prompt"], found.items[0]["category"]) == ("Name a river.\nNow.", "geo")
 
 
+def test_a_model_without_costs_beside_one_with_costs_is_a_model(tmp_path):
+    path = write(tmp_path / "a.csv", "item_id,lab/m,lab/n,lab/n|total_cost,note\nq1,1,0,0.002,odd\nq2,,1,0.003,even\n")
+    found = [(row["item"], row["model"], row["cost_reported_usd"]) for row in read_whole(wide, path).generations]
+    assert found == [("q1", "lab/m", None), ("q1", "lab/n", 0.002), ("q2", "lab/n", 0.003)]
+
+
 def test_canonical_reads_three_kinds_of_files_alike(tmp_path):
     items = pa.table({"item_id": ["q1", "q2"], "prompt": ["One?", None], "embedding": [[0.5, 1.0], None]})
     pq.write_table(items, write(tmp_path / "d/items.parquet", b""))
