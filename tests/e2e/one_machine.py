@@ -16,9 +16,9 @@ class Reference:
     data_versions: dict[str, str]
 
 
-def data_versions(data: Path) -> dict[str, str]:
-    """Data version of every table, as published."""
-    query = 'select "schema", "table", data_version from meta.data_versions'
+def data_versions(data: Path, benchmark_id: str = "desk") -> dict[str, str]:
+    """Data version of every table of a benchmark, as published."""
+    query = f"""select "schema", "table", data_version from meta.data_versions where benchmark_id = '{benchmark_id}'"""
     rows = json.loads(call_capeval("sql", query, "--json", data=data).stdout)
     return {f"{row['schema']}.{row['table']}": row["data_version"] for row in rows}
 

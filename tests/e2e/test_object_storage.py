@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -25,6 +27,7 @@ pytest.importorskip("moto.server", reason="the test server for object storage is
 boto3 = pytest.importorskip("boto3")
 
 BUCKET = "evaluations"
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ for number in range(int(n_commits)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("beyond_one_machine")
 def test_two_processes_commit_to_one_table_and_no_commit_is_lost(objects, tmp_path):
     """Each commit is one put that must find nothing there: the store decides who was first, the other tries again."""
@@ -228,3 +232,7 @@ def test_the_whole_pipeline_runs_on_an_object_store(objects, tmp_path, tmp_path_
     call_capeval("export", "desk", "--to", str(tmp_path / "exported"), data=data)
     assert len(list((tmp_path / "exported").rglob("*.parquet"))) > 30
     assert f"s3://{BUCKET}/whole" in call_capeval("doctor", data=data).stdout
+    told = re.search(r"`(deltalake\.DeltaTable\([^`]*)`", (PROJECT / "README.md").read_text(encoding="utf-8"))
+    assert told
+    strengths = eval(told.group(1).replace("data/lake", f"s3://{BUCKET}/whole"), {"deltalake": deltalake})
+    assert set(strengths["model_id"]) == {"ada", "bob", "cyd"}

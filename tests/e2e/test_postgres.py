@@ -14,11 +14,15 @@ import dagster as dg
 import pytest
 
 from capeval_pipeline.orchestration import driver
+from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.event_log import kept_open
+from capeval_pipeline.orchestration.records import latest_records
+from capeval_pipeline.orchestration.run_processes import HOST_TAG, PROCESS_TAG, STARTED_TAG, end_dead_runs, process_tags
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
-from tests.e2e.conftest import call_capeval
+from tests.e2e.conftest import call_capeval, write_benchmark
 from tests.e2e.one_machine import data_versions, on_one_machine
+from tests.e2e.team import team
 
 postgres_storage = pytest.importorskip("dagster_postgres", reason="the extra 'postgres' is not installed")
 
@@ -99,17 +103,17 @@ def test_a_run_whose_process_is_gone_is_ended_and_one_of_another_machine_is_not(
 
     with driver.workspace_instance(workspace) as instance:
         gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-        dead = {**driver.process_tags(), driver.PROCESS_TAG: gone.stdout.decode().strip(), driver.STARTED_TAG: "1"}
+        dead = {**process_tags(), PROCESS_TAG: gone.stdout.decode().strip(), STARTED_TAG: "1"}
         started = dg.DagsterRunStatus.STARTED
         killed = instance.create_run_for_job(waiting, tags=dead, status=started)
-        alive = instance.create_run_for_job(waiting, tags=driver.process_tags(), status=started)
-        elsewhere = instance.create_run_for_job(waiting, tags={**dead, driver.HOST_TAG: "elsewhere"}, status=started)
+        alive = instance.create_run_for_job(waiting, tags=process_tags(), status=started)
+        elsewhere = instance.create_run_for_job(waiting, tags={**dead, HOST_TAG: "elsewhere"}, status=started)
         log = instance.event_log_storage
         log.set_concurrency_slots("scarce", 1)
         log.claim_concurrency_slot("scarce", killed.run_id, "wait")
         assert log.get_concurrency_info("scarce").active_slot_count == 1
 
-        assert driver.end_dead_runs(instance) == 1
+        assert end_dead_runs(instance) == 1
         assert log.get_concurrency_info("scarce").active_slot_count == 0
         status = {run.run_id: instance.get_run_by_id(run.run_id).status for run in (killed, alive, elsewhere)}
         assert status == {killed.run_id: dg.DagsterRunStatus.FAILURE, alive.run_id: started, elsewhere.run_id: started}
@@ -127,23 +131,45 @@ def test_events_written_while_the_log_is_kept_open_are_there(workspace):
         assert event.asset_materialization.metadata["n"].value == 3
 
 
+BACKFILL = """mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+STATUS = """query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
+
+
 @pytest.mark.slow
-def test_the_pipeline_runs_with_its_history_in_postgresql(workspace, tmp_path_factory):
-    """Files to report, and a second run that finds everything up to date from what PostgreSQL remembers."""
+def test_a_backfill_from_the_page_and_a_run_from_the_shell_make_what_one_machine_makes(
+    workspace, tmp_path, tmp_path_factory
+):
+    """The team's services on PostgreSQL: one of two benchmarks is backfilled from the page, the rest run in the shell.
+
+    The shell finds from what PostgreSQL remembers that the first needs nothing, and a second run that nothing does.
+    """
     reference = on_one_machine(tmp_path_factory.getbasetemp())
+    other = write_benchmark(tmp_path / "other", ("ada", "bob"), n_items=6, settings="name: other")
     data = workspace.settings.root
-    call_capeval("ingest", str(reference.files), data=data)
-    call_capeval("run", data=data)
+    call_capeval("ingest", str(reference.files), str(other), data=data)
+    steps = [step for step in build_graph().steps if step.stage != "ingest" and not step.is_long]
+    keys = sorted({key for step in steps for key in step.outputs})
+    environment = {"CAPEVAL_DATA": str(data), "DAGSTER_HOME": str(workspace.settings.dagster_home)}
+    with team(environment, tmp_path) as services:
+        params = {"assetSelection": [{"path": key.split(".")} for key in keys], "partitionNames": ["desk"]}
+        launched = services.ask(BACKFILL, params=params)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+
+        def ended() -> str:
+            found = services.ask(STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
+            return found if found.startswith(("COMPLETED", "FAILED", "CANCELED")) else ""
+
+        assert services.wait(ended, "the backfill ends") == "COMPLETED_SUCCESS"
+    with driver.workspace_instance(workspace) as instance:
+        made = latest_records(instance, keys)
+    assert {partition for _, partition in made} == {"desk"}
+
+    done = call_capeval("run", data=data).stdout
+    assert "skipped desk" in done
+    assert "other:" in done
     again = call_capeval("run", data=data).stdout
-    assert "skipped desk" in again
+    assert "skipped desk, other" in again
     assert "nothing to publish" in again
     assert not list((data / "dagster").rglob("*.db")), "history must not be kept on disk as well"
-    with driver.workspace_instance(workspace) as instance:
-        finished = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]))
-        assert {run.job_name for run in finished} == {
-            "ingest_files",
-            "refresh_benchmark",
-            "publish_warehouse",
-            "write_report",
-        }
     assert data_versions(data) == reference.data_versions
