@@ -12,6 +12,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -47,10 +48,11 @@ def kept_open(instance: dg.DagsterInstance) -> Iterator[None]:
             yield connection
 
     storage._connect = connect
+    storage.has_table = cache(storage.has_table)  # asked of every event, by a query of its own
     try:
         yield
     finally:
-        del storage._connect
+        del storage._connect, storage.has_table
         for engine in engines.values():
             engine.dispose()
 
