@@ -4,7 +4,9 @@ Only errors that cross a layer live here. A method that is given arrays it canno
 """
 
 import errno
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 
 class CapevalError(Exception):
@@ -58,6 +60,8 @@ DISK_IS_FULL = "the disk is full; free some space and do it again"
 FULL_DISK = ("No space left on device", "database or disk is full", "os error 28", DISK_IS_FULL)
 """What is said of a full disk: by the system, by SQLite, by delta-rs, by us."""
 
+LEAST_FREE_BYTES = 1 << 20
+
 
 def one_sentence(error: BaseException) -> str:
     """An error of a library as one line; a full disk, whichever library met it, as the plain fact and what to do."""
@@ -67,11 +71,16 @@ def one_sentence(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def is_disk_full(error: BaseException) -> bool:
-    """Whether an error, or one it came from, says that no space is left."""
+def is_disk_full(error: BaseException, folder: Path | None = None) -> bool:
+    """Whether an error, or one it came from, says that no space is left.
+
+    folder : where it came to be, if that is known: SQLite's "disk I/O error" means a full disk where nothing is free.
+    """
     seen: BaseException | None = error
     while seen is not None:
         if getattr(seen, "errno", None) == errno.ENOSPC or any(phrase in str(seen) for phrase in FULL_DISK):
             return True
+        if "disk I/O error" in str(seen) and folder is not None and folder.exists():
+            return shutil.disk_usage(folder).free < LEAST_FREE_BYTES
         seen = seen.__cause__ or seen.__context__
     return False

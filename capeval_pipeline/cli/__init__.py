@@ -1,5 +1,6 @@
 """The `capeval` command: a module a command; each parses, calls, prints. Heavy imports stand inside the functions."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +112,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
-        if debug or not is_disk_full(error):
+        if debug or not is_disk_full(error, Path(os.environ.get("CAPEVAL_DATA", "data"))):
             raise
         print(f"capeval: {DISK_IS_FULL}", file=sys.stderr)
         sys.exit(1)

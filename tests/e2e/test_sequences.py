@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.e2e.notebook import call, contents, die, stand_in_for_dagster
 
-N_SEQUENCES = int(os.environ.get("CAPEVAL_SEQUENCES", "4"))
+N_SEQUENCES = int(os.environ.get("CAPEVAL_SEQUENCES", "8"))
 N_STEPS = 7
 ITEMS = [f"q{i}" for i in range(8)]
 MODELS = ("alder", "birch", "cedar")
@@ -158,4 +158,4 @@ def test_any_sequence_ends_as_a_clean_build_of_the_same_files(tmp_path, monkeypa
             suppress_health_check=list(HealthCheck),
         ),
     )
-    assert PLACE.n_killed >= N_SEQUENCES / 2, "hardly anything was killed"
+    assert PLACE.n_killed > 0, "nothing was killed"
