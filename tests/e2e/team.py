@@ -56,6 +56,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_listening(port: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(port))) == 0
+
+
 @contextmanager
 def team(environment: Mapping[str, str], folder: Path) -> Iterator[Team]:
     """Start code location, page and daemon in the order in which they wait for each other; end all of them."""
@@ -93,13 +98,9 @@ def team(environment: Mapping[str, str], folder: Path) -> Iterator[Team]:
     try:
         start("code")
         health = words(services["code"]["healthcheck"]["test"][1:])
-        running.wait(
-            lambda: (
-                subprocess.run(health, env={**os.environ, **environment}, capture_output=True, check=False).returncode
-                == 0
-            ),
-            "the code location is healthy",
-        )
+        running.wait(lambda: is_listening(ports["4000"]), "the code location listens")
+        checked = subprocess.run(health, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr
         start("webserver")
         start("daemon")
         running.wait(is_served, "the page is served")
