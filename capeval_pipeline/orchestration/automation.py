@@ -197,6 +197,7 @@ def clean(workspace: Workspace) -> str:
 def _refresh(context: dg.OpExecutionContext, job: driver.JobSource, request: Request) -> None:
     """`capeval run` inside a Dagster run: same driver, same instance; raises with every failure in one message."""
     workspace: Workspace = context.resources.workspace
+    mark_run(context.instance, context.run)
     report = driver.run(job, workspace, context.instance, [], request, lambda doing, *_: context.log.info(doing))
     failure = driver.failure_of(report)
     if failure:

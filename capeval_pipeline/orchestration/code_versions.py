@@ -18,7 +18,8 @@ from capeval_pipeline import kept_beside_code
 
 PACKAGE = "capeval_pipeline"
 ROOT = Path(__file__).resolve().parents[1]
-FOLLOWED = ("methods", "arrays", "embedders", "formats", "ingestion", "reporting.verdicts", "orchestration.assets")
+FOLLOWED = ("methods", "arrays", "embedders", "formats", "ingestion", "reporting.verdicts", "orchestration.assets",
+            "orchestration.capability_inputs")  # fmt: skip
 """Where results come from; settings count by their values, tables by their contracts."""
 
 SETTLED_SECONDS = 2.0

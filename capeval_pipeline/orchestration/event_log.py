@@ -9,6 +9,7 @@ hundred benchmarks are nine thousand events, of which freshness needs one entry 
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from dagster import deserialize_value
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+OPEN_DATABASES = 8
+"""Each run has a database of its own, three files while it is open; a process may often hold 256 or 1,024 files."""
 
 AT_ONCE = 1_000
 """Events or partitions that one query names; databases limit how many there may be."""
@@ -35,7 +39,7 @@ def kept_open(instance: dg.DagsterInstance) -> Iterator[None]:
         yield
         return
     storage: Any = kept
-    engines: dict[str, Engine] = {}
+    engines: OrderedDict[str, Engine] = OrderedDict()
     connect_once = storage._connect
 
     @contextmanager
@@ -44,6 +48,10 @@ def kept_open(instance: dg.DagsterInstance) -> Iterator[None]:
             with connect_once(shard):  # makes its tables
                 pass
             engines[shard] = _engine(storage.conn_string_for_shard(shard))
+        engines.move_to_end(shard)
+        with storage._db_lock:
+            while len(engines) > OPEN_DATABASES:
+                engines.popitem(last=False)[1].dispose()
         with storage._db_lock, engines[shard].begin() as connection:
             yield connection
 

@@ -11,17 +11,26 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus, DefaultRunLauncher, RunsFilter
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 
 HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
+RUN_TAG = "capeval/run"
+"""The run that a process said it executes: Dagster gives a run that is executed again the tags of the first one."""
 
 _marked: set[str] = set()
 
 
 def mark_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     """Say of a run that this process executes it; those that `capeval` starts say so from the beginning."""
-    if PROCESS_TAG not in run.tags and run.run_id not in _marked:
-        instance.add_run_tags(run.run_id, process_tags())
+    if not _says_who_it_is(run) and run.run_id not in _marked:
+        instance.add_run_tags(run.run_id, {**process_tags(), RUN_TAG: run.run_id})
         _marked.add(run.run_id)
+
+
+def _says_who_it_is(run: dg.DagsterRun) -> bool:
+    """Whether the process in a run's tags is its own and not that of the run it repeats."""
+    is_repetition = PARENT_RUN_ID_TAG in run.tags
+    return PROCESS_TAG in run.tags and (run.tags.get(RUN_TAG) == run.run_id or not is_repetition)
 
 
 def process_tags() -> dict[str, str]:
@@ -56,12 +65,20 @@ def end_dead_runs(instance: dg.DagsterInstance) -> int:
         tags={HOST_TAG: socket.gethostname()},
     )
     runs = [record.dagster_run for record in instance.get_run_records(marked)]
+    runs = [run for run in runs if _says_who_it_is(run)]
     dead = [run for run in runs if process_started(int(run.tags[PROCESS_TAG])) != run.tags.get(STARTED_TAG)]
     dead += _dead_before_they_were_marked(instance)
+    # one that came to its end since it was asked for has no process either
+    dead = [run for run in dead if not _is_over(instance, run.run_id)]
     for run in dead:
         instance.report_run_failed(run, "its process is gone; `capeval run` goes on from what it wrote")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return len(dead)
+
+
+def _is_over(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id)
+    return run is None or run.is_finished
 
 
 def _dead_before_they_were_marked(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
@@ -76,7 +93,7 @@ def _dead_before_they_were_marked(instance: dg.DagsterInstance) -> list[dg.Dagst
     dead = []
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
         run = record.dagster_run
-        if PROCESS_TAG not in run.tags:
+        if not _says_who_it_is(run):
             events = instance.all_logs(run.run_id, of_type=DagsterEventType.ENGINE_EVENT)
             told = [
                 event.dagster_event.engine_event_data.metadata.get("pid") for event in events if event.dagster_event

@@ -6,6 +6,8 @@ import pytest
 
 from capeval_pipeline.orchestration import code_versions
 from capeval_pipeline.orchestration.assets import PYTHON_STEPS
+from capeval_pipeline.orchestration.assets.identification_studies import IDENTIFICATION_STUDIES
+from capeval_pipeline.orchestration.assets.studies import FRONTIER_STUDIES
 
 STEP = '''
 """Steps."""
@@ -87,6 +89,31 @@ def test_what_changes_a_result_changes_the_version(version, change):
 def test_every_step_is_versioned_by_more_than_its_own_lines(step):
     facts = code_versions._facts(step.body.__module__, step.body.__name__)
     assert code_versions._modules(facts.imports), f"{step.name} reaches no method, sentence or reader"
+
+
+NOT_OF_STEPS = (
+    "arrays.published_clusters", "methods.ecc.live_routing",  # capeval route
+    "methods.identification.allocation",  # live sessions
+    "methods.identification.plain",  # references of tests
+)  # fmt: skip
+
+
+def test_every_method_counts_in_the_version_of_some_step():
+    bodies = [step.body for step in PYTHON_STEPS]
+    bodies += [study.make for study in (*FRONTIER_STUDIES, *IDENTIFICATION_STUDIES)]
+    counted = set()
+    for body in bodies:
+        counted |= code_versions._closure(
+            code_versions._modules(code_versions._facts(body.__module__, body.__name__).imports)
+        )
+    files = [path for folder in ("methods", "arrays") for path in (code_versions.ROOT / folder).rglob("*.py")]
+    modules = {
+        path.relative_to(code_versions.ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in files
+        if path.name != "__init__.py"
+    }
+    forgotten = {name for name in modules if f"capeval_pipeline.{name}" not in counted}
+    assert {name for name in forgotten if not name.startswith(NOT_OF_STEPS)} == set()
 
 
 def test_facts_remembered_from_another_process_give_the_same_version_and_follow_changes(version, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table
 from capeval_pipeline.orchestration.assets.marts import mart_keys, marts_code
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
+from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.numbers import counted
@@ -39,6 +40,7 @@ def build_report(project: SqlProject) -> dg.AssetsDefinition:
         Only pages of benchmarks whose published tables changed are written; the others stay, byte for byte.
         """
         workspace: Workspace = context.resources.workspace
+        mark_run(context.instance, context.run)
         with file_lock(workspace.settings.root / "locks" / "report.lock"):
             return _write(context, workspace, project)
 

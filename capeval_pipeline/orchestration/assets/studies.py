@@ -10,6 +10,7 @@ import dagster as dg
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
 from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
+from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import counted
@@ -108,6 +109,7 @@ def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) 
     from capeval_pipeline.storage.conformity import conform
 
     workspace: Workspace = context.resources.workspace
+    mark_run(context.instance, context.run)
     made = latest_records(context.instance, [study.table]).get((study.table, None))
     if made is not None and made.is_made_of({}, version, "", {}) and workspace.lake.has_table(study.table):
         return _result(workspace, study, made, {**said_before(context.instance, study.table, None), "reused": True})
