@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus, DefaultRunLauncher, RunsFilter
-from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 
 HOST_TAG, PROCESS_TAG, STARTED_TAG = "capeval/host", "capeval/pid", "capeval/process_started"
@@ -86,6 +85,8 @@ def _dead_before_they_were_marked(instance: dg.DagsterInstance) -> list[dg.Dagst
 
     Only where launcher and log are those of one machine: of another one nothing is known here.
     """
+    from dagster._core.storage.event_log import SqliteEventLogStorage  # brings SQLAlchemy, which definitions do without
+
     if not isinstance(instance.run_launcher, DefaultRunLauncher):
         return []
     if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
