@@ -129,7 +129,8 @@ class Settings(BaseSettings):
 
     @property
     def lake_root(self) -> str:
-        return self.lake_uri or str(self.root / "lake")
+        """Folder (absolute) or URI of the lake; a relative folder lies in the workspace."""
+        return self.lake_uri if "://" in self.lake_uri else str(self.root / (self.lake_uri or "lake"))
 
     @property
     def database(self) -> Path:

@@ -4,13 +4,16 @@ The lake's side of it is storage/unfinished.py; here Dagster is told. Records of
 holds, else tables would be taken for fresh that were made from something else.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import dagster as dg
 
+from capeval_pipeline.errors import LakeError
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.unfinished import SUFFIX, note_before, noted_benchmark, put_back
 
 
@@ -29,12 +32,46 @@ def whole_change(workspace: Workspace, benchmark_ids: Sequence[str], keys: Seque
 
 
 def undo_all_unfinished(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Undo what was left half done, of every benchmark; waits for those who are at it. Raises LakeError."""
-    for path in sorted((workspace.settings.root / "locks").glob(f"*{SUFFIX}")):
-        benchmark_id = noted_benchmark(path)
-        if benchmark_id is not None:
-            with workspace.benchmark_lock(benchmark_id):
-                undo_unfinished(workspace, instance, benchmark_id)
+    """Undo what was left half done, of every benchmark; waits for those who are at it.
+
+    Raises LakeError, once all others are undone, with those that cannot be.
+    """
+    failures = []
+    for path in _notes(workspace):
+        try:
+            benchmark_id = noted_benchmark(path)
+            if benchmark_id is not None:
+                with workspace.benchmark_lock(benchmark_id):
+                    undo_unfinished(workspace, instance, benchmark_id)
+        except LakeError as error:
+            failures.append(str(error))
+    if failures:
+        raise LakeError("; ".join(failures))
+
+
+def _notes(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.settings.root / "locks").glob(f"*{SUFFIX}"))
+
+
+def read_at_rest(
+    workspace: Workspace, instance: dg.DagsterInstance, keys: Collection[str]
+) -> tuple[dict[tuple[str, str | None], VersionRecord], dict[str, int]]:
+    """Records of tables and the versions at which they lie, of one moment in which no change was half done.
+
+    A change writes its note before its first table and takes it away after its last word to Dagster: where no table
+    moved while all were looked at, and no note is there at the end, no change was under way. Waits for those who are
+    at it. Raises LakeError.
+    """
+    while True:
+        undo_all_unfinished(workspace, instance)
+        before = _versions(workspace.lake, keys)
+        records = latest_records(instance, sorted(keys))
+        if _versions(workspace.lake, keys) == before and not _notes(workspace):
+            return records, before
+
+
+def _versions(lake: Lake, keys: Collection[str]) -> dict[str, int]:
+    return {key: version for key in keys if (version := lake.delta_version(key)) is not None}
 
 
 def undo_unfinished(workspace: Workspace, instance: dg.DagsterInstance, benchmark_id: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.errors import CapevalError, LakeError
+from capeval_pipeline.errors import CapevalError, LakeError, is_disk_full
 from capeval_pipeline.storage.claims import Findings, findings
 from capeval_pipeline.storage.connections import quoted
 from capeval_pipeline.storage.content_versions import content_version
@@ -62,7 +62,7 @@ def _from_files(
     try:
         connection.execute(f"create {kind} {quoted_key(key)} as {sql}")
     except (duckdb.IOException, duckdb.InvalidInputException) as error:
-        if "space" in str(error).lower():  # the disk's trouble, not the file's
+        if is_disk_full(error):  # the disk's trouble, not the file's
             raise
         raise LakeError(
             f"{key}: a file of it cannot be read ({str(error).splitlines()[0]}); "

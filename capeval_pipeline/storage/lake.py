@@ -84,8 +84,9 @@ class Lake:
         copies: Path | None = None,
     ) -> None:
         self._versions = versions
-        self.root = str(root).rstrip("/")
-        self.is_local = "://" not in self.root
+        self.is_local = "://" not in str(root)
+        # without links in it, as delta-rs names the files: a part's own files must be known as such
+        self.root = str(Path(root).resolve()) if self.is_local else str(root).rstrip("/")
         if not self.is_local and copies is None:
             raise LakeError(f"{self.root}: a lake in an object store needs a folder for copies of its files")
         self._copies_folder = copies
@@ -310,7 +311,9 @@ class Lake:
         return [] if opened is None else self._paths(opened, benchmark_id)
 
     def delta_version(self, key: str) -> int | None:
-        """Number of the table's latest commit, None if never written."""
+        """Number of the table's latest commit, None if never written; of a pinned lake the one it is pinned to."""
+        if self._versions is not None:
+            return self._versions.get(key)
         opened = self._open(key)
         return None if opened is None else opened.version()
 
@@ -342,7 +345,9 @@ class Lake:
                 return None
             except (DeltaError, OSError) as error:
                 if self.is_local:
-                    repair = f"delete {self.uri(key)}, and {self.repair(key)}"
+                    repair = self.repair(key)
+                    if not repair.startswith("delete"):
+                        repair = f"delete {self.uri(key)}, and {repair}"
                     raise LakeError(f"{key}: its log cannot be read ({_first_line(error)}). So {repair}") from error
                 raise LakeError(f"{key}: {self.root} does not answer ({_first_line(error)})") from error
         version = self._versions.get(key)

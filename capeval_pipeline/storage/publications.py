@@ -47,8 +47,8 @@ def made_now(folder: Path, delta_versions: Mapping[str, int], held: Mapping[str,
     return Publication(max(now, last.published_at + A_MOMENT) if last else now, dict(delta_versions), older)
 
 
-def note(folder: Path, made: Publication) -> None:
-    """Write a publication down."""
+def note(folder: Path, made: Publication) -> Path:
+    """Write a publication down; the path of the note."""
     name = made.published_at.strftime(NAMED_BY_TIME)
     unfinished = folder / f"{name}{SUFFIX}.building"
     content = {
@@ -57,7 +57,9 @@ def note(folder: Path, made: Publication) -> None:
         "held_back": {key: dict(versions) for key, versions in sorted(made.held_back.items())},
     }
     unfinished.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    os.replace(unfinished, folder / f"{name}{SUFFIX}")
+    written = folder / f"{name}{SUFFIX}"
+    os.replace(unfinished, written)
+    return written
 
 
 def publications(folder: Path) -> list[Publication]:

@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from capeval_pipeline.errors import LakeError
+from capeval_pipeline.errors import LakeError, one_sentence
 from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES
 
@@ -32,11 +32,26 @@ def note_before(path: Path, lake: Lake, benchmark_id: str, keys: Sequence[str]) 
 
 
 def noted_benchmark(path: Path) -> str | None:
-    """Whose change a note is about, None if it has gone meanwhile."""
+    """Whose change a note is about, None if it has gone meanwhile. Raises LakeError."""
+    noted = _read(path)
+    return None if noted is None else str(noted["benchmark_id"])
+
+
+def _read(path: Path) -> dict[str, Any] | None:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["benchmark_id"])
+        noted: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return noted if {"benchmark_id", "versions"} <= set(noted) else _cannot_undo(path, "the note is not whole")
     except FileNotFoundError:
         return None
+    except (OSError, ValueError, TypeError) as error:
+        return _cannot_undo(path, f"the note cannot be read: {one_sentence(error)}")
+
+
+def _cannot_undo(path: Path, why: str) -> NoReturn:
+    whose = path.name.removesuffix(SUFFIX)
+    raise LakeError(
+        f"{whose}: an interrupted change cannot be undone ({why}); delete {path} and ingest the benchmark's files again"
+    )
 
 
 def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
@@ -45,9 +60,9 @@ def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
     Nothing where there is no note; it stays until the caller has told of what came back. A table that the change was
     the first to write stays, empty. Raises LakeError.
     """
-    if not path.exists():
+    noted = _read(path)
+    if noted is None:
         return {}
-    noted = json.loads(path.read_text(encoding="utf-8"))
     benchmark_id, versions = noted["benchmark_id"], noted["versions"]
     before = lake.pinned({key: version for key, version in versions.items() if version is not None})
     found = {}
@@ -55,13 +70,12 @@ def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
         schema = lake.schema(key)
         if schema is None or lake.delta_version(key) == version:
             continue
-        try:
-            rows = StoredRows(schema, tuple(before.paths(key, benchmark_id)))
-        except LakeError as error:
-            raise LakeError(
-                f"{benchmark_id}: an interrupted change cannot be undone ({error}); delete {path} and ingest the "
-                "benchmark's files again"
-            ) from error
         clock = TABLES[key].clock_columns if key in TABLES else ()
-        found[key] = lake.write(key, benchmark_id, rows, clock_columns=clock)
+        try:
+            files = before.paths(key, benchmark_id)
+        except LakeError as error:
+            _cannot_undo(path, one_sentence(error))
+        if lake.is_local and (gone := [file for file in files if not Path(file).exists()]):
+            _cannot_undo(path, f"{gone[0]} is gone")
+        found[key] = lake.write(key, benchmark_id, StoredRows(schema, tuple(files)), clock_columns=clock)
     return found

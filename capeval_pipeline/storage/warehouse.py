@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -101,8 +102,13 @@ class Warehouse:
             finished = self._folder / name
             publication = publications.made_now(self._folder, versions_of, held)
             unfinished.rename(finished)
-            self._point_link_to(finished)
-            publications.note(self._folder, publication)
+            # before the swap: a disk that is full now must not leave a publication that nobody can look back to
+            noted = publications.note(self._folder, publication)
+            try:
+                self._point_link_to(finished)
+            except BaseException:
+                noted.unlink(missing_ok=True)
+                raise
         except CapevalError:
             self._sweep_unfinished()
             raise
@@ -281,6 +287,13 @@ def previous_leaderboard(database: Path, strengths: Mapping[str, str]) -> pa.Tab
     schema = TABLES["meta.previous_leaderboard"].arrow_schema
     if not database.exists():
         return schema.empty_table()
+    try:
+        return pa.Table.from_pylist(_previous_ranks(database, strengths), schema)
+    except duckdb.Error:  # damaged, or of another release: what is about to be published replaces it
+        return schema.empty_table()
+
+
+def _previous_ranks(database: Path, strengths: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = []
     with open_published(database) as connection:
         published = dict(connection.execute(PUBLISHED_STRENGTHS).fetchall())
@@ -289,7 +302,7 @@ def previous_leaderboard(database: Path, strengths: Mapping[str, str]) -> pa.Tab
                 version = published.get(row["benchmark_id"])
                 if (strengths.get(row["benchmark_id"]) == version) == is_kept and version is not None:
                     rows.append({"data_version": version} | row)
-    return pa.Table.from_pylist(sorted(rows, key=lambda row: (row["benchmark_id"], row["model_id"])), schema)
+    return sorted(rows, key=lambda row: (row["benchmark_id"], row["model_id"]))
 
 
 PUBLISHED_STRENGTHS = """
@@ -334,11 +347,14 @@ def _held_back_by(claims: Mapping[str, Findings], held: Mapping[str, HeldBack]) 
 
 
 def benchmarks_held_back(database: Path) -> list[HeldBack]:
-    """Benchmarks that the published database does not show as they are; none where nothing is published."""
+    """Benchmarks that the published database does not show as they are; none where nothing readable is published."""
     if not database.exists():
         return []
-    with open_published(database) as connection:
-        return held_back(connection)
+    try:
+        with open_published(database) as connection:
+            return held_back(connection)
+    except duckdb.Error:
+        return []
 
 
 def table_schemas(project: SqlProject) -> dict[str, pa.Schema]:

@@ -45,6 +45,11 @@ def publish(database: Path, ranks: Mapping[str, tuple[str, Ranks]], kept: pa.Tab
                 connection.execute("insert into marts.leaderboard values (?, ?, ?, ?, ?, ?)", row)
 
 
+def test_of_a_damaged_database_no_ranks_are_carried_on(database):
+    database.write_bytes(b"no database at all" * 1000)
+    assert previous_leaderboard(database, {"arc": "v1"}).num_rows == 0
+
+
 def ranks_of(table: pa.Table) -> dict[str, tuple[str, dict[str, int]]]:
     found: dict[str, tuple[str, dict[str, int]]] = {}
     rows: list[dict[str, Any]] = table.to_pylist()

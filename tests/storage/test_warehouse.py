@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from capeval_pipeline.errors import BrokenClaims, CapevalError
+from capeval_pipeline.storage import publications
 from capeval_pipeline.storage.connections import ComputeLimits
 from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.publications import as_of
@@ -79,6 +80,25 @@ def test_old_files_are_kept_up_to_the_limit_and_unfinished_ones_swept(published,
     for value in (2.0, 3.0, 4.0):
         published.publish(value)
     assert len(list((tmp_path / "warehouse").glob("*.duckdb*"))) == 2
+
+
+def test_a_publication_is_noted_before_it_is_seen_and_not_if_it_is_not_seen(published, tmp_path, monkeypatch):
+    before = publications.publications(tmp_path / "warehouse")
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publications, "note", fails)
+        with pytest.raises(CapevalError, match="the published one is untouched"):
+            published.publish(2.0)
+        assert published.value() == 1.0
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "_point_link_to", fails)
+        with pytest.raises(CapevalError, match="the published one is untouched"):
+            published.publish(2.0)
+    assert published.value() == 1.0
+    assert publications.publications(tmp_path / "warehouse") == before
 
 
 def test_nothing_published_is_said_in_one_sentence(tmp_path):

@@ -16,7 +16,7 @@ from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
-from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
+from capeval_pipeline.orchestration.whole_changes import read_at_rest
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 from capeval_pipeline.storage.tables import TABLES, UNPUBLISHED_LAYERS
@@ -71,7 +71,6 @@ def build_marts(
         workspace: Workspace = context.resources.workspace
         mark_run(context.instance, context.run)
         with file_lock(workspace.settings.root / "locks" / "publish.lock"):
-            undo_all_unfinished(workspace, context.instance)
             is_forced = bool(context.op_execution_context.op_config["rebuild"])
             yield from _publish(context, workspace, project, published_keys(steps), is_forced=is_forced)
 
@@ -106,7 +105,7 @@ def _publish(
 ) -> Iterator[Any]:
     from capeval_pipeline.storage.warehouse import Warehouse, previous_leaderboard, table_schemas
 
-    parts = latest_records(context.instance, lake_keys)
+    parts, versions = read_at_rest(workspace, context.instance, lake_keys)
     inputs, code, keys = inputs_hash(parts), marts_code(project), mart_keys(project)
     made = latest_records(context.instance, keys)
     settings = workspace.settings
@@ -129,7 +128,7 @@ def _publish(
         settings.database, settings.warehouse_folder, workspace.limits(), n_old=settings.n_old_warehouses
     )
     try:
-        published = warehouse.publish(workspace.lake, schemas, project, tables)
+        published = warehouse.publish(workspace.lake.pinned(versions), schemas, project, tables)
     except BrokenClaims as refused:
         for key, (held, sentence) in refused.found.items():
             if not held:
