@@ -87,8 +87,6 @@ def _dead_before_they_were_marked(instance: dg.DagsterInstance) -> list[dg.Dagst
     """
     from dagster._core.storage.event_log import SqliteEventLogStorage  # brings SQLAlchemy, which definitions do without
 
-    from dagster._core.storage.event_log import SqliteEventLogStorage  # brings a library that few commands need
-
     if not isinstance(instance.run_launcher, DefaultRunLauncher):
         return []
     if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
