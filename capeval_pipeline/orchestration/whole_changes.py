@@ -4,17 +4,22 @@ The lake's side of it is storage/unfinished.py; here Dagster is told. Records of
 holds, else tables would be taken for fresh that were made from something else.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records
 from capeval_pipeline.orchestration.workspace import Workspace
-from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.unfinished import SUFFIX, note_before, noted_benchmark, put_back
+
+if TYPE_CHECKING:
+    from capeval_pipeline.storage.lake import Lake
 
 
 @contextmanager
