@@ -70,7 +70,7 @@ def report_lines(report: Any) -> list[str]:
             )
     if fresh:
         named = ", ".join(fresh[:5]) + (f" and {len(fresh) - 5} more" if len(fresh) > 5 else "")
-        lines.append(f"skipped {named}: made from the present files, code and settings")
+        lines.append(f"skipped {named}: nothing asked for is older than the present files, code and settings")
     if not report.benchmarks:
         lines.append("no benchmarks yet; `capeval ingest PATH` reads result files")
     if not report.is_published and not report.publish_failure:

@@ -15,7 +15,8 @@ from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.run_processes import end_dead_runs, mark_run
-from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.orchestration.whole_changes import is_any_unfinished
+from capeval_pipeline.orchestration.workspace import Workspace, file_lock
 from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.settings import Settings
 
@@ -181,16 +182,22 @@ def freshness(settings: Settings) -> dg.FreshnessPolicy | None:
 
 
 def clean(workspace: Workspace) -> str:
-    """Delete what neither the lake's retention nor a published database needs; returns a sentence about it."""
+    """Delete what neither the lake's retention nor a published database needs; returns a sentence about it.
+
+    Nothing while a change waits to be undone: what it replaced may be older than the retention.
+    """
     from capeval_pipeline.storage.retention import clean_lake
 
     settings = workspace.settings
-    n_deleted = clean_lake(
-        workspace.lake,
-        published_keys(build_graph().steps),
-        settings.warehouse_folder,
-        retention_days=settings.log_retention_days,
-    )
+    with file_lock(settings.root / "locks" / "publish.lock"):
+        if is_any_unfinished(workspace):
+            return "no file deleted: a change that was cut short is undone by the next `capeval run`, then clean again"
+        n_deleted = clean_lake(
+            workspace.lake,
+            published_keys(build_graph().steps),
+            settings.warehouse_folder,
+            retention_days=settings.log_retention_days,
+        )
     return f"{counted(n_deleted, 'file')} of the lake deleted that nothing names any more"
 
 

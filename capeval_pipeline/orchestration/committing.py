@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import duckdb
 import pyarrow as pa
 
-from capeval_pipeline.errors import CapevalError, TableContractError
+from capeval_pipeline.errors import CapevalError, is_disk_full, one_sentence
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part
 from capeval_pipeline.orchestration.assets.ingest import ingest
 from capeval_pipeline.orchestration.records import VersionRecord
@@ -51,8 +52,10 @@ def commit_staged(
             for name in sorted(benchmark_ids):
                 try:
                     ready[name] = _ready(workspace, staged, name)
-                except (CapevalError, AssertionError) as fault:
-                    failures[name] = str(fault).splitlines()[0]
+                except (CapevalError, AssertionError, duckdb.Error) as fault:
+                    if is_disk_full(fault):  # the next one would meet it too
+                        raise
+                    failures[name] = one_sentence(fault)
             yield from _written(workspace, ready)
         finally:
             for made in ready.values():
@@ -66,7 +69,7 @@ def _ready(workspace: Workspace, staged: Path, benchmark_id: str) -> _Ready:
     outcome = ingest.body(part, None)
     try:
         tables = {key: conformed(ingest, key, outcome, benchmark_id) for key in ingest.outputs}
-    except TableContractError:
+    except BaseException:
         if outcome.scratch is not None:
             shutil.rmtree(outcome.scratch, ignore_errors=True)
         raise

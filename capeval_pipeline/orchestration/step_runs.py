@@ -43,8 +43,9 @@ def run_step(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[An
     benchmark_id = context.partition_key
     config = dict(context.op_execution_context.op_config or {})
     is_full = bool(config.pop("full", False))
-    is_forced = bool(config.pop("rebuild", False)) or step.always_runs
-    run_config = {name: config.pop(name, None) for name in step.run_fields}
+    is_rebuilt = bool(config.pop("rebuild", False))
+    is_forced = is_rebuilt or step.always_runs
+    run_config = {"rebuild": is_rebuilt} | {name: config.pop(name, None) for name in step.run_fields}
     overrides = {name: value for name, value in config.items() if value is not None}
     with workspace.benchmark_lock(benchmark_id):
         undo_unfinished(workspace, context.instance, benchmark_id)

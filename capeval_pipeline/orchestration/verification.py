@@ -109,7 +109,7 @@ def _made_again(
     model = STAGE_SETTINGS.get(step.stage)
     settings = model(**record.config) if model else None
     is_full = bool(record.overrides.get("full", False))
-    run_config = dict.fromkeys(step.run_fields)
+    run_config = {"rebuild": True} | dict.fromkeys(step.run_fields)
     part = Part(benchmark_id, workspace, workspace.benchmark(benchmark_id), is_full, run_config, inputs)
     try:
         return recomputed(step, part, settings)

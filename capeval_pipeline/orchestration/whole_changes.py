@@ -54,6 +54,11 @@ def undo_all_unfinished(workspace: Workspace, instance: dg.DagsterInstance) -> N
         raise LakeError("; ".join(failures))
 
 
+def is_any_unfinished(workspace: Workspace) -> bool:
+    """Whether a change of any benchmark is under way, or was cut short."""
+    return bool(_notes(workspace))
+
+
 def _notes(workspace: Workspace) -> list[Path]:
     return sorted((workspace.settings.root / "locks").glob(f"*{SUFFIX}"))
 

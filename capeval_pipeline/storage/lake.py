@@ -196,7 +196,7 @@ class Lake:
             if field.name in present.names and type_name(present.field(field.name).type) != type_name(field.type):
                 raise LakeError(
                     f"{key}: another release wrote column {field.name!r} as {present.field(field.name).type}, this one "
-                    f"writes {field.type}. So delete {self.uri(key)}, and `capeval run --rebuild {key}` makes it again"
+                    f"writes {field.type}. So delete {self.uri(key)}, and {self.repair(key)}"
                 )
         return set(schema.names) <= set(present.names)
 
@@ -385,8 +385,10 @@ class Lake:
         try:
             return [self._copies.path(f"{key.replace('.', '/')}/{name}", n_bytes[name]) for name in names]
         except LakeError as error:
-            raise LakeError(f"{key}: {error}; `capeval run --rebuild {key}` makes it again") from error
+            raise LakeError(f"{key}: {error}; {self.repair(key)}") from error
         except OSError as error:
+            if is_disk_full(error):  # of the folder with the copies
+                raise
             raise LakeError(f"{key}: {self.root} does not answer ({_first_line(error)})") from error
 
     def _configuration(self) -> dict[str, str | None]:

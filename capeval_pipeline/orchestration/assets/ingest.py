@@ -44,7 +44,7 @@ def ingest(part: Part, settings: Any) -> StageResult:
     Files disagree, repeat each other and come again; the rules between them are applied to all readings at once, so
     the tables do not depend on the order in which files came. read = kept + rejected + duplicate for every file.
     """
-    from capeval_pipeline.ingestion.batch import load_change
+    from capeval_pipeline.ingestion.batch import Change, load_change
     from capeval_pipeline.storage.conformity import empty
     from capeval_pipeline.storage.older_parts import check_files
     from capeval_pipeline.storage.stored_rows import StoredRows
@@ -61,6 +61,8 @@ def ingest(part: Part, settings: Any) -> StageResult:
         staged = part.run_config.get("staged")
         if staged:
             change = load_change(Path(staged), part.benchmark_id)
+        elif part.run_config.get("rebuild"):
+            change = Change()  # the tables again, from what was read
         else:
             change = _inbox_change(part, ledger, scratch / "staged")
         for key in READING_KEYS:
