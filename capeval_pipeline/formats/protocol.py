@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from capeval_pipeline.formats.refusals import PLACE_CHARACTERS, one_line
+
 CHUNK_RECORDS = 65_536
 """Records of one chunk at most."""
 
@@ -227,5 +229,6 @@ Note = tuple[int | None, str, str, str, str]
 def rejection_rows(notes: Sequence[Note]) -> pa.Table:
     """Notes as a table of rejections."""
     record, severity, location, reason, text = zip(*notes, strict=True) if notes else ((), (), (), (), ())
-    columns = {"record": record, "severity": severity, "location": location, "reason": reason, "message": text}
+    places = [one_line(place, PLACE_CHARACTERS) for place in location]
+    columns = {"record": record, "severity": severity, "location": places, "reason": reason, "message": text}
     return rows_of(REJECTION_ROWS, columns)

@@ -8,6 +8,8 @@ from capeval_pipeline.errors import CapevalError
 MESSAGE_CHARACTERS = 300
 VALUE_CHARACTERS = 60
 NAME_CHARACTERS = 70
+PLACE_CHARACTERS = 120
+"""Of a place: a line number, or a column whose name may be anything, line ends too."""
 
 
 class FileRefused(CapevalError):
@@ -16,7 +18,7 @@ class FileRefused(CapevalError):
     def __init__(self, reason: str, location: str, text: str, n_read: int = 0) -> None:
         super().__init__(text)
         self.reason = reason
-        self.location = location
+        self.location = one_line(location, PLACE_CHARACTERS)
         self.n_read = n_read
 
 

@@ -20,8 +20,8 @@ from capeval_pipeline.orchestration.records import latest_records
 from capeval_pipeline.orchestration.run_processes import HOST_TAG, PROCESS_TAG, STARTED_TAG, end_dead_runs, process_tags
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
-from tests.e2e.conftest import call_capeval, write_benchmark
-from tests.e2e.one_machine import data_versions, on_one_machine
+from tests.e2e.conftest import call_capeval
+from tests.e2e.one_machine import BENCHMARKS, data_versions, on_one_machine
 from tests.e2e.team import team
 
 postgres_storage = pytest.importorskip("dagster_postgres", reason="the extra 'postgres' is not installed")
@@ -140,19 +140,18 @@ STATUS = """query($id: String!) { partitionBackfillOrError(backfillId: $id) { ..
 def test_a_backfill_from_the_page_and_a_run_from_the_shell_make_what_one_machine_makes(
     workspace, tmp_path, tmp_path_factory
 ):
-    """The team's services on PostgreSQL: one of two benchmarks is backfilled from the page, the rest run in the shell.
+    """The team's services on PostgreSQL: one benchmark is backfilled from the page, the others run in the shell.
 
     The shell finds from what PostgreSQL remembers that the first needs nothing, and a second run that nothing does.
     """
     reference = on_one_machine(tmp_path_factory.getbasetemp())
-    other = write_benchmark(tmp_path / "other", ("ada", "bob"), n_items=6, settings="name: other")
     data = workspace.settings.root
-    call_capeval("ingest", str(reference.files), str(other), data=data)
+    call_capeval("ingest", str(reference.files), data=data)
     steps = [step for step in build_graph().steps if step.stage != "ingest" and not step.is_long]
     keys = sorted({key for step in steps for key in step.outputs})
     environment = {"CAPEVAL_DATA": str(data), "DAGSTER_HOME": str(workspace.settings.dagster_home)}
     with team(environment, tmp_path) as services:
-        params = {"assetSelection": [{"path": key.split(".")} for key in keys], "partitionNames": ["desk"]}
+        params = {"assetSelection": [{"path": key.split(".")} for key in keys], "partitionNames": [BENCHMARKS[0]]}
         launched = services.ask(BACKFILL, params=params)["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
 
@@ -163,13 +162,13 @@ def test_a_backfill_from_the_page_and_a_run_from_the_shell_make_what_one_machine
         assert services.wait(ended, "the backfill ends") == "COMPLETED_SUCCESS"
     with driver.workspace_instance(workspace) as instance:
         made = latest_records(instance, keys)
-    assert {partition for _, partition in made} == {"desk"}
+    assert {partition for _, partition in made} == {BENCHMARKS[0]}
 
     done = call_capeval("run", data=data).stdout
-    assert "skipped desk" in done
-    assert "other:" in done
+    assert f"skipped {BENCHMARKS[0]}:" in done
+    assert all(f"{name}: " in done for name in BENCHMARKS[1:])
     again = call_capeval("run", data=data).stdout
-    assert "skipped desk, other" in again
+    assert f"skipped {', '.join(BENCHMARKS)}" in again
     assert "nothing to publish" in again
     assert not list((data / "dagster").rglob("*.db")), "history must not be kept on disk as well"
     assert data_versions(data) == reference.data_versions

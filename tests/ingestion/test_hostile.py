@@ -250,6 +250,23 @@ def test_a_row_that_names_no_item_makes_none(tmp_path, workspace, kind, beside):
     assert "key_missing" in {row["reason"] for row in workspace.rows("raw.rejections")}
 
 
+ODD_COLUMNS = {
+    "rejected cells": 'item_id,"el\nm",oak\nq1,maybe,1\nq2,0,1\n',
+    "named twice": 'item_id,"el\nm","el\nm"\nq1,1,1\n',
+    "a name of a thousand letters": f"item_id,{'m' * 1000},oak\nq1,maybe,1\nq2,0,1\n",
+}
+
+
+@pytest.mark.parametrize("kind", ODD_COLUMNS)
+def test_a_place_is_one_line_whatever_a_column_is_called(tmp_path, workspace, kind):
+    workspace.ingest([write(tmp_path / "runs" / "a.csv", ODD_COLUMNS[kind])])
+    told = workspace.rows("raw.rejections")
+    assert any("column" in row["location"] for row in told)
+    for row in told:
+        assert row["location"].isprintable() and len(row["location"]) <= 120
+        assert row["message"].isprintable() and len(row["message"]) <= 300
+
+
 def test_a_disk_full_of_rows_ends_the_batch_with_one_sentence(tmp_path, workspace, monkeypatch):
     def full(part, *words):
         raise OSError(28, "No space left on device")

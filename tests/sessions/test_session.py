@@ -2,7 +2,7 @@
 
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -269,8 +269,8 @@ def test_the_sentence_is_that_of_the_document(world, tmp_path):
 
 def test_two_processes_that_ask_at_once_never_get_the_same_call(world, tmp_path):
     world.session(tmp_path, policy="uniform", batch=5)
-    with get_context("spawn").Pool(2) as pool:
-        found = pool.starmap(ask_often, [(tmp_path, 12), (tmp_path, 12)])
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(ask_often, [tmp_path, tmp_path], [12, 12]))
     asks = [ask for own in found for ask in own]
     assert len(asks) == 20  # one batch an arm
     assert len({ask_id for ask_id, _, _ in asks}) == len({(model, item) for _, model, item in asks}) == 20
