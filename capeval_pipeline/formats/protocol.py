@@ -229,6 +229,7 @@ Note = tuple[int | None, str, str, str, str]
 def rejection_rows(notes: Sequence[Note]) -> pa.Table:
     """Notes as a table of rejections."""
     record, severity, location, reason, text = zip(*notes, strict=True) if notes else ((), (), (), (), ())
-    places = [one_line(place, PLACE_CHARACTERS) for place in location]
+    # half a surrogate pair is named as JSON writes it, not as a byte of a file name
+    places = [one_line(place.encode("utf-8", "backslashreplace").decode(), PLACE_CHARACTERS) for place in location]
     columns = {"record": record, "severity": severity, "location": places, "reason": reason, "message": text}
     return rows_of(REJECTION_ROWS, columns)
