@@ -11,6 +11,7 @@ import typer
 from capeval_pipeline.cli.invocation import invocation, print_table
 from capeval_pipeline.cli.reading import BENCHMARK_HELP, TOP_HELP, Benchmark, published_benchmark
 from capeval_pipeline.errors import CapevalError, UsageError
+from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.reporting.numbers import dollars, percent
 
 if TYPE_CHECKING:
@@ -147,9 +148,7 @@ def _vector_of(
             {"benchmark": found.benchmark_id},
         ).fetchall()
     )
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
+    with one_thread():
         known, new = EMBEDDERS[name].place([prompts.get(item_id, "") for item_id in labelled.items], [text])
     if known.shape != labelled.vectors.shape or not np.allclose(known, labelled.vectors, atol=1e-6):
         raise CapevalError(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from capeval_pipeline.errors import CapevalError, ConvergenceError, StageSkipped, TableContractError
+from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part, said_before
 from capeval_pipeline.orchestration.records import NEVER, VersionRecord, asset_key, latest_records
 from capeval_pipeline.orchestration.stages import (
@@ -109,10 +110,8 @@ def _failed_checks(step: StageAsset, fault: CapevalError) -> Iterator[dg.AssetCh
 
 def _outcome(step: StageAsset, part: Part, settings: BaseModel | None) -> StageResult:
     """Call the body with BLAS on one thread: a product's last bits change with the number of threads."""
-    from threadpoolctl import threadpool_limits
-
     try:
-        with threadpool_limits(limits=1):
+        with one_thread():
             made = step.body(part, settings)
     except StageSkipped as skipped:
         sentence = f"Not answered for {part.benchmark_id}: {skipped}."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
 from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
@@ -104,8 +105,6 @@ def _build(study: Study) -> dg.AssetsDefinition:
 
 
 def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) -> dg.MaterializeResult[Any]:
-    from threadpoolctl import threadpool_limits
-
     from capeval_pipeline.storage.conformity import conform
 
     workspace: Workspace = context.resources.workspace
@@ -114,7 +113,7 @@ def _materialize(context: dg.AssetExecutionContext, study: Study, version: str) 
     if made is not None and made.is_made_of({}, version, "", {}) and workspace.lake.has_table(study.table):
         return _result(workspace, study, made, {**said_before(context.instance, study.table, None), "reused": True})
     started = time.process_time()
-    with threadpool_limits(limits=1):
+    with one_thread():
         frame = study.make()
     rows = conform(TABLES[study.table], frame, None)
     written = workspace.lake.write(study.table, None, rows)
