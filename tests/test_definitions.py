@@ -123,8 +123,9 @@ def test_schedules_are_off_and_sensors_run_from_the_start(definitions):
 
 
 def test_loading_the_definitions_imports_no_heavy_library():
-    """They are loaded again by every run; compilers, solvers, figures and databases wait until a step needs them."""
-    heavy = ("numba", "scipy", "sklearn", "plotly", "pandas", "duckdb", "deltalake", "sqlalchemy", "alembic")
+    """They are loaded again by every run; compilers, arrays, figures and databases wait until a step needs them."""
+    heavy = ("numba", "scipy", "sklearn", "plotly", "pandas", "numpy", "pyarrow", "duckdb", "deltalake", "sqlalchemy",
+             "alembic")  # fmt: skip
     script = f"import sys, capeval_pipeline.definitions; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

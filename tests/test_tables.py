@@ -232,7 +232,9 @@ def test_types_are_few():
         pa.list_(pa.float64()),
         pa.timestamp("us", "UTC"),
     }
-    assert {column.type for table in CONTRACT.values() for column in table.columns} == few
+    columns = [column for table in CONTRACT.values() for column in table.columns]
+    assert {column.type for column in columns} == few
+    assert all(column.type_name == str(column.type) for column in columns)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +281,8 @@ def test_a_verdict_table_belongs_to_an_asset():
     assert verdict_table("strengths") == TABLES["verdicts.strengths"]
 
 
-A = Column("a", pa.string(), "the a")
-B = Column("benchmark_id", pa.string(), "benchmark")
+A = Column("a", "string", "the a")
+B = Column("benchmark_id", "string", "benchmark")
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,22 @@
-"""What a careful person would look at after an ingest: not wrong, not to be missed either. Asset checks that warn."""
+"""What a careful person would look at after an ingest: not wrong, not to be missed either. Asset checks that warn.
+
+The definitions name these checks, so what only an ingest needs is imported when one looks.
+"""
+
+from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from capeval_pipeline.storage.connections import scratch_connection
-from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, as_table, count_different
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from capeval_pipeline.storage.stored_rows import StoredRows
 
 FILES_CHECK, COVERAGE_CHECK, NAMES_CHECK = "files_were_read_whole", "cells_have_scores", "names_are_distinct"
 COSTS_CHECK = "costs_are_plausible"
@@ -35,6 +43,8 @@ def findings(raw: Mapping[str, pa.Table | StoredRows], *, minimum_coverage: floa
 
     minimum_coverage: share of items x models cells with a score below which coverage is worth a look, 0…1.
     """
+    from capeval_pipeline.storage.stored_rows import as_table
+
     return [
         _files(as_table(raw["raw.files"])),
         _coverage(raw["raw.generations"], minimum_coverage),
@@ -64,6 +74,8 @@ def _files(files: pa.Table) -> Finding:
 
 
 def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
+    from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, count_different
+
     with scratch_connection(STREAMED) as connection:
         relation = "generations"
         if isinstance(generations, StoredRows):
@@ -89,6 +101,8 @@ def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
 
 def _costs(generations: pa.Table | StoredRows) -> Finding:
     """Models whose reported costs are 0 without being declared free, or the same for every answer."""
+    from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows
+
     with scratch_connection(STREAMED) as connection:
         relation = "generations"
         if isinstance(generations, StoredRows):

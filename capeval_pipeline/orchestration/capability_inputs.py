@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from capeval_pipeline.errors import StageSkipped, UsageError
 from capeval_pipeline.orchestration.stages import Part
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
@@ -106,6 +104,7 @@ class DescribedClusters:
 
 def describe_clusters(loaded: LabelledProblem, study: EccStudy, settings: CapabilitiesSettings) -> DescribedClusters:
     """Profiles with intervals, typical items, terms and categories of every mixture's clusters."""
+    import numpy as np
     import pandas as pd
 
     from capeval_pipeline.arrays.ecc_tables import cluster_categories_frame, cluster_strengths_frame, clusters_frame
@@ -211,6 +210,8 @@ def load_published(part: Part, settings: CapabilitiesSettings) -> Published:
 
 def complete_test_items(loaded: LabelledProblem) -> IntArray:
     """Test items with votes and a score of every model; raises StageSkipped where there is none."""
+    import numpy as np
+
     test = loaded.problem.test_items
     complete = test[~np.isnan(loaded.quality[test]).any(axis=1)]
     if not len(complete):
@@ -240,6 +241,8 @@ def routing_baselines(published: Published, settings: CapabilitiesSettings, test
 def cold_start_jobs(benchmark_id: str, published: Published, settings: CapabilitiesSettings) -> list[ColdStartJob]:
     """A job a model, MOST_HELD_OUT of lowest key where there are more; settings of `ecc_shrunk`, else the paper's."""
     import hashlib
+
+    import numpy as np
 
     from capeval_pipeline.methods.ecc.cold_start import ColdStartJob
 

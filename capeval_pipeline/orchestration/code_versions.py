@@ -141,16 +141,17 @@ def _tree(module: str) -> ast.Module:
 
 
 def _path(module: str) -> Path | None:
-    return _path_under(ROOT, module)
+    return _sources(ROOT).get(module)
 
 
 @cache
-def _path_under(root: Path, module: str) -> Path | None:
-    inside = module.removeprefix(PACKAGE).strip(".").replace(".", "/")
-    for path in (root / f"{inside}.py", root / inside / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
+def _sources(root: Path) -> dict[str, Path]:
+    """Module → file of the package, looked up once: asking for each name whether there is a file takes longer."""
+    found = {}
+    for path in root.rglob("*.py"):
+        inside = path.relative_to(root).with_suffix("").parts
+        found[".".join((PACKAGE, *inside)).removesuffix(".__init__")] = path
+    return found
 
 
 class _Remembered:
@@ -186,7 +187,7 @@ class _Remembered:
         self._root, self._entries, self._is_changed = ROOT, {}, False
         kept = kept_beside_code.read("code_versions", OWN_CODE, ROOT)
         if kept:
-            there = {_stamp(path) for path in ROOT.rglob("*.py")}
+            there = {_stamp(path) for path in _sources(ROOT).values()}
             self._entries = {stamp: facts for stamp, facts in kept.items() if stamp in there}
 
 

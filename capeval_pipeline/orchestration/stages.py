@@ -182,7 +182,7 @@ def stage_asset(
     """Declare a function of (part, settings) as a step; its docstring becomes the description in the UI."""
 
     def declare(body: Body) -> StageAsset:
-        contracts = "|".join(str(TABLES[key].arrow_schema) for key in tables)
+        contracts = "|".join(TABLES[key].layout for key in tables)
         return StageAsset(
             name=body.__name__,
             stage=stage,

@@ -83,7 +83,7 @@ def _static_metadata(key: str) -> dict[str, Any]:
         metadata["grain"] = ", ".join(TABLES[key].grain)
         metadata["dagster/column_schema"] = dg.TableSchema(
             [
-                dg.TableColumn(column.name, str(column.type), description=described(column))
+                dg.TableColumn(column.name, column.type_name, description=described(column))
                 for column in TABLES[key].columns
             ]
         )

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from capeval_pipeline.errors import LakeError, one_sentence
-from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
     Nothing where there is no note; it stays until the caller has told of what came back. A table that the change was
     the first to write stays, empty. Raises LakeError.
     """
+    from capeval_pipeline.storage.stored_rows import StoredRows  # brings Arrow, which definitions do without
+
     noted = _read(path)
     if noted is None:
         return {}

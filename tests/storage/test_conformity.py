@@ -8,17 +8,17 @@ import pytest
 from capeval_pipeline.errors import TableContractError
 from capeval_pipeline.storage.conformity import conform, conform_stored, empty
 from capeval_pipeline.storage.stored_rows import stored
-from capeval_pipeline.storage.tables.contract import Column, Table
+from capeval_pipeline.storage.tables.contract import INTEGER, REAL, STRING, STRINGS, Column, Table
 
 TABLE = Table(
     "estimates",
     "toy",
     ("benchmark_id", "model_id"),
     (
-        Column("benchmark_id", pa.string(), "benchmark", nullable=False),
-        Column("model_id", pa.string(), "model", nullable=False),
-        Column("strength", pa.float64(), "strength", "logit"),
-        Column("names", pa.list_(pa.string()), "spellings"),
+        Column("benchmark_id", STRING, "benchmark", nullable=False),
+        Column("model_id", STRING, "model", nullable=False),
+        Column("strength", REAL, "strength", "logit"),
+        Column("names", STRINGS, "spellings"),
     ),
     "A table for these tests.",
 )
@@ -64,7 +64,7 @@ def test_a_frame_that_does_not_fit_is_refused_with_the_place(changes, message):
 
 
 def test_integers_are_not_silently_rounded():
-    table = Table("estimates", "counts", ("n",), (Column("n", pa.int64(), "count"),), "Counts.", is_partitioned=False)
+    table = Table("estimates", "counts", ("n",), (Column("n", INTEGER, "count"),), "Counts.", is_partitioned=False)
     with pytest.raises(TableContractError, match="column 'n'"):
         conform(table, pd.DataFrame({"n": [1.5]}), None)
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets.capability_uses import (
     cold_start,
@@ -86,6 +84,8 @@ class _Ranked:
 
 
 def _strengths_of_scores(part: Part, settings: CapabilitiesSettings, item_scores: pd.DataFrame) -> StageResult:
+    import numpy as np
+
     from capeval_pipeline.arrays.score_matrix import encode_score_matrix
     from capeval_pipeline.methods.mean_scores import draw_item_resamples, estimate_mean_scores
     from capeval_pipeline.methods.paired_tests import compare_mean_scores
@@ -113,6 +113,8 @@ def _strengths_of_scores(part: Part, settings: CapabilitiesSettings, item_scores
 
 
 def _strengths_of_judgments(settings: CapabilitiesSettings, judgments: pd.DataFrame) -> StageResult:
+    import numpy as np
+
     from capeval_pipeline.arrays.comparisons import encode_judgments
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
     from capeval_pipeline.methods.paired_tests import compare_strengths
@@ -147,6 +149,8 @@ def _strengths_of_judgments(settings: CapabilitiesSettings, judgments: pd.DataFr
 
 
 def _strengths_result(ranked: _Ranked) -> StageResult:
+    import numpy as np
+
     from capeval_pipeline.arrays.strength_tables import model_pairs_frame, strengths_frame
     from capeval_pipeline.methods.paired_tests import pairs_worth_showing
     from capeval_pipeline.methods.ranking import rank_models
@@ -247,6 +251,8 @@ def ecc(part: Part, settings: CapabilitiesSettings) -> StageResult:
     Every figure stands beside one ranking (gain 0), a linear model of the text, and a rule that needs no clusters.
     """
     import time
+
+    import numpy as np
 
     from capeval_pipeline.arrays.ecc_tables import (
         fits_frame,
@@ -371,6 +377,8 @@ def _probe_verdict(study: EccStudy, method: str, *, is_paper: bool) -> str:
 
 
 def _ecc_numbers(loaded: LabelledProblem, study: EccStudy) -> dict[str, float | int]:
+    import numpy as np
+
     numbers: dict[str, float | int] = {
         "n_kept_items": len(loaded.problem.votes.voted_items),
         "n_votes": len(loaded.problem.votes.item),

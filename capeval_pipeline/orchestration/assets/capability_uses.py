@@ -3,8 +3,6 @@
 Each step reads the published clusters (cluster_responsibilities, cluster_strengths) or fits anew what it holds out.
 """
 
-import numpy as np
-
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.capability_inputs import (
     PUBLISHED,
@@ -37,6 +35,8 @@ def routing(part: Part, settings: CapabilitiesSettings) -> StageResult:
     Beside it: a random model, always the best one, perfect choice, and the winner of the paper's probe, which on 0/1
     scores is right by construction.
     """
+    import numpy as np
+
     from capeval_pipeline.arrays.ecc_use_tables import routing_frame
     from capeval_pipeline.methods.ecc.routing_study import best_on_average, run_routing_study
     from capeval_pipeline.methods.mean_scores import draw_item_resamples
@@ -95,6 +95,8 @@ def probe_policies(part: Part, settings: CapabilitiesSettings) -> StageResult:
     Scored with the headline's clusters on every pair of test items that differs, but the one that was asked. Above 64
     models pairs are asked and predicted among 64 of them, spread evenly over the ranking.
     """
+    import numpy as np
+
     from capeval_pipeline.arrays.ecc_use_tables import policies_frame
     from capeval_pipeline.methods.ecc.probing import LARGEST_ENUMERATED, evaluate_policies
     from capeval_pipeline.methods.mean_scores import draw_item_resamples

@@ -3,8 +3,6 @@
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets import frontier_frames as frames
 from capeval_pipeline.orchestration.assets.frontier_answers import Findings, answers
@@ -161,6 +159,8 @@ def _routers(
 
     Also the naive frontier of the test items at the cost of the best single model.
     """
+    import numpy as np
+
     from capeval_pipeline.arrays.generations import encode_responsibilities
     from capeval_pipeline.methods.frontier import exact_frontier, frontier_quality_at
     from capeval_pipeline.methods.frontier.cluster_router import cluster_router_curve, one_hot

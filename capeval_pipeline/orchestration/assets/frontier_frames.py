@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -50,6 +48,7 @@ def oracle_frame(oracle: OracleAnalysis, encoded: EncodedGenerations, problem: O
 
 def points_frame(axes: dict[str, CostAxisAnalysis], routers: dict[str, RouterCurve]) -> pd.DataFrame | Any:
     """estimates.frontier_points: every curve of every axis, and the router by clusters."""
+    import numpy as np
     import pandas as pd
 
     frames = []
@@ -135,6 +134,8 @@ def headlines_frame(
 
 def _router_headline(router: RouterCurve, encoded: EncodedGenerations, *, has_scale: bool) -> dict[str, Any]:
     """The router against the best single model of the training items, both on the test items."""
+    import numpy as np
+
     from capeval_pipeline.methods.debiasing.estimates import standard_error
     from capeval_pipeline.methods.debiasing.frontier_records import Figure
     from capeval_pipeline.methods.frontier import Frontier, frontier_cost_at
@@ -171,6 +172,8 @@ def _router_headline(router: RouterCurve, encoded: EncodedGenerations, *, has_sc
 
 def gain_limits(router: RouterCurve, n_resamples: int) -> tuple[float, float]:
     """95 % limits of the router's gain over the best single model at its cost; keyed by the number of test items."""
+    import numpy as np
+
     return router.gain_limits(n_resamples, np.random.default_rng([len(router.rows), 72]))
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, sql_line
 from capeval_pipeline.orchestration.assets.marts import mart_keys, marts_code
@@ -146,6 +145,8 @@ def _said(versions: Mapping[str, str], stale: Sequence[str], is_reused: bool) ->
 
 def _listed(versions: Mapping[str, str]) -> str:
     """The pages as a Markdown table."""
+    import pyarrow as pa
+
     from capeval_pipeline.reporting.index import page_name
 
     pages = {"benchmark": list(versions), "page": [page_name(name) for name in versions]}

@@ -80,7 +80,7 @@ def build_studies(studies: Sequence[Study]) -> list[dg.AssetsDefinition]:
 
 def _build(study: Study) -> dg.AssetsDefinition:
     table = TABLES[study.table]
-    version = f"{code_version(study.make)}-{values_hash({'contract': str(table.arrow_schema)})[:8]}"
+    version = f"{code_version(study.make)}-{values_hash({'contract': table.layout})[:8]}"
 
     @dg.multi_asset(
         name=study.table.replace(".", "_"),

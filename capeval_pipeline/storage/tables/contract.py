@@ -1,29 +1,50 @@
 """What a table contract is: columns with type, meaning and unit, a grain, and the Arrow schema that follows.
 
 Here are the words in which raw.py, estimates.py, simulations.py, studies.py, verdicts.py and meta.py declare their
-tables. No table is declared in this module, and nothing here reads or writes one.
+tables. No table is declared in this module, and nothing here reads or writes one. Types are named as Arrow names them,
+so that the definitions, which only show them, load without Arrow.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CLOCK_COLUMNS = frozenset({"ingested_at", "materialized_at", "fit_seconds", "seconds_per_run"})
 """Columns that tell when or how fast something ran, not what came out; the content hash leaves them out."""
 
-UTC_TIME = pa.timestamp("us", "UTC")
+STRING, INTEGER, REAL, FLAG, UTC_TIME = "string", "int64", "double", "bool", "timestamp[us, tz=UTC]"
+STRINGS, REALS = "list<item: string>", "list<item: double>"
+
+
+@cache
+def arrow_types() -> dict[str, pa.DataType]:
+    """The types a column may have, by Arrow's name of them."""
+    import pyarrow as pa
+
+    plain = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC"))
+    return {str(type_): type_ for type_ in (*plain, pa.list_(pa.string()), pa.list_(pa.float64()))}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: Arrow type, meaning in words, unit ("" where there is none), and whether it may be unknown."""
+    """A column: Arrow's name of its type, meaning in words, unit ("" where there is none), may it be unknown."""
 
     name: str
-    type: pa.DataType
+    type_name: str
     meaning: str
     unit: str = ""
     nullable: bool = True
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type itself; raises KeyError for one that no table here may have."""
+        return arrow_types()[self.type_name]
 
 
 @dataclass(frozen=True)
@@ -69,7 +90,14 @@ class Table:
     @property
     def arrow_schema(self) -> pa.Schema:
         """Arrow schema of the whole table; a column that is never unknown is a field that is not nullable."""
+        import pyarrow as pa
+
         return pa.schema([pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns])
+
+    @property
+    def layout(self) -> str:
+        """Names and types of the columns as text: what makes rows written under another contract out of date."""
+        return "\n".join(f"{c.name}: {c.type_name}{'' if c.nullable else ' not null'}" for c in self.columns)
 
     def column(self, name: str) -> Column:
         """The column of that name; raises KeyError naming the columns there are."""
@@ -79,37 +107,37 @@ class Table:
         raise KeyError(f"{self.key} has no column {name!r}; it has {list(self.column_names)}")
 
 
-BENCHMARK_ID = Column("benchmark_id", pa.string(), "benchmark: its name, or name@version", nullable=False)
+BENCHMARK_ID = Column("benchmark_id", STRING, "benchmark: its name, or name@version", nullable=False)
 
 
 def text(name: str, meaning: str, *, nullable: bool = True) -> Column:
     """A text column: ids, labels, JSON."""
-    return Column(name, pa.string(), meaning, "", nullable)
+    return Column(name, STRING, meaning, "", nullable)
 
 
 def texts(name: str, meaning: str, *, nullable: bool = True) -> Column:
     """A column of lists of texts."""
-    return Column(name, pa.list_(pa.string()), meaning, "", nullable)
+    return Column(name, STRINGS, meaning, "", nullable)
 
 
 def integer(name: str, meaning: str, unit: str = "", *, nullable: bool = True) -> Column:
     """A column of whole numbers: counts, ranks, seeds, running numbers."""
-    return Column(name, pa.int64(), meaning, unit, nullable)
+    return Column(name, INTEGER, meaning, unit, nullable)
 
 
 def real(name: str, meaning: str, unit: str = "", *, nullable: bool = True) -> Column:
     """A column of float64 numbers."""
-    return Column(name, pa.float64(), meaning, unit, nullable)
+    return Column(name, REAL, meaning, unit, nullable)
 
 
 def vector(name: str, meaning: str, *, nullable: bool = True) -> Column:
     """A column of lists of float64 numbers."""
-    return Column(name, pa.list_(pa.float64()), meaning, "", nullable)
+    return Column(name, REALS, meaning, "", nullable)
 
 
 def flag(name: str, meaning: str, *, nullable: bool = True) -> Column:
     """A column of true and false."""
-    return Column(name, pa.bool_(), meaning, "", nullable)
+    return Column(name, FLAG, meaning, "", nullable)
 
 
 def moment(name: str, meaning: str, *, nullable: bool = True) -> Column:
@@ -129,7 +157,9 @@ def unpartitioned(schema: str, name: str, grain: Iterable[str], columns: Iterabl
 
 def required(*columns: Column) -> tuple[Column, ...]:
     """The same columns, none of which can be unknown."""
-    return tuple(Column(column.name, column.type, column.meaning, column.unit, nullable=False) for column in columns)
+    return tuple(
+        Column(column.name, column.type_name, column.meaning, column.unit, nullable=False) for column in columns
+    )
 
 
 ITEM_ID = text("item_id", "item (one question)", nullable=False)
