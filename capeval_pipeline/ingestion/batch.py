@@ -172,10 +172,15 @@ def ledger_of(files: pa.Table, committed: pa.Table | None = None) -> list[Ledger
         names = ("benchmark_id", "file_id")
         whole = set(zip(*(committed.column(name).to_pylist() for name in names), strict=True))
     return [
-        LedgerRow(**{column.name: row[column.name] for column in fields(LedgerRow)})
+        # a ledger written by an older release knows paths only
+        LedgerRow(**{column.name: row.get(column.name) for column in fields(LedgerRow)} | {"lies_at": _lies_at(row)})
         for row in files.to_pylist()
         if row["replaced_by_file_id"] is None and (whole is None or (row["benchmark_id"], row["file_id"]) in whole)
     ]
+
+
+def _lies_at(row: Mapping[str, Any]) -> str:
+    return row.get("lies_at") or row["path"]
 
 
 def ledger_in(lake: Lake) -> list[LedgerRow]:
@@ -210,11 +215,20 @@ def read_batch(
     found = discover(paths, place, request.mapping)
     batch = Batch(reports=[UnitReport(path, status="companion") for path in found.companions])
     sizes = [_size(unit.path) for unit in found.units]
-    for number, unit in enumerate(found.units):
-        progress(f"reading {unit.path.name} ({number + 1}/{len(sizes)})", sum(sizes[:number]), sum(sizes))
-        staged = read_unit(unit, request, known, folder / f"unit{number}")
-        batch.reports.append(staged.report)
-        _take(batch, staged, known)
+    staged: dict[int, Staged] = {}
+    due = list(range(len(sizes)))
+    # what a unit brought may leave with a unit read after it that holds the same no longer: then it is read after all
+    for attempt in range(len(sizes) + 1):
+        for number in due:
+            unit = found.units[number]
+            progress(f"reading {unit.path.name} ({number + 1}/{len(sizes)})", sum(sizes[:number]), sum(sizes))
+            staged[number] = read_unit(unit, request, known, folder / f"unit{number}_{attempt}")
+            _take(batch, staged[number], known)
+        still_known = set(known)
+        due = [number for number, done in staged.items() if not still_known.issuperset(done.relies_on)]
+        if not due:
+            break
+    batch.reports += [done.report for done in staged.values()]
     batch.reports.sort(key=lambda report: report.path)
     return batch
 
@@ -245,8 +259,8 @@ def forget(paths: Sequence[Path], place: Place, ledger: Iterable[LedgerRow]) -> 
     batch = Batch()
     rows = list(ledger)
     for path in paths:
-        shown = place.shown(path).rstrip("/")
-        mine = [row for row in rows if row.path == shown or row.path.startswith(f"{shown}/")]
+        named = place.lies_at(path)
+        mine = [row for row in rows if row.lies_at == named or _is_below(row.lies_at, named)]
         if not mine:
             raise UsageError(f"{path}: no file in the lake came from there; `capeval sql` lists raw.files")
         for row in mine:
@@ -258,6 +272,11 @@ def forget(paths: Sequence[Path], place: Place, ledger: Iterable[LedgerRow]) -> 
             batch.reports.append(report)
     batch.reports.sort(key=lambda report: report.path)
     return batch
+
+
+def _is_below(lies_at: str, folder: str) -> bool:
+    """Whether a file lies in a folder; the data folder is called `.`, what is outside of it has an absolute path."""
+    return not lies_at.startswith("/") if folder == "." else lies_at.startswith(f"{folder.rstrip('/')}/")
 
 
 def json_list(reports: Iterable[UnitReport]) -> list[dict[str, Any]]:

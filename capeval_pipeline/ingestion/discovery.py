@@ -62,6 +62,11 @@ def as_text(name: str) -> str:
     return "".join(character if character.isprintable() else escaped(character) for character in name)
 
 
+def _absolute(path: Path) -> Path:
+    """Absolute path without `..`: `../b` seen from inbox/a lies in inbox/b."""
+    return Path(os.path.abspath(path))
+
+
 @dataclass(frozen=True)
 class Place:
     """Where paths are shown and benchmarks named from: the workspace folder and its inbox."""
@@ -72,15 +77,21 @@ class Place:
     def shown(self, path: Path) -> str:
         """Path relative to the data folder if inside, else as given, as printable text."""
         try:
-            name = path.absolute().relative_to(self.data.absolute()).as_posix()
+            name = _absolute(path).relative_to(_absolute(self.data)).as_posix()
         except ValueError:
             name = path.as_posix()
         return as_text(name)
 
+    def lies_at(self, path: Path) -> str:
+        """Where a path lies, whoever names it and from where: relative to the data folder if inside, else absolute."""
+        absolute = _absolute(path)
+        inside = absolute.is_relative_to(_absolute(self.data))
+        return as_text((absolute.relative_to(_absolute(self.data)) if inside else absolute).as_posix())
+
     def is_own(self, path: Path) -> bool:
         """Whether a path of the workspace is the pipeline's own (lake, databases, reports), which nobody brought."""
         try:
-            inside = path.absolute().relative_to(self.data.absolute())
+            inside = _absolute(path).relative_to(_absolute(self.data))
         except ValueError:
             return False
         is_workspace = self.data.joinpath("dagster").is_dir() or self.data.joinpath("lake").is_dir()
@@ -89,7 +100,7 @@ class Place:
     def inbox_benchmark(self, path: Path) -> str | None:
         """Name of the folder under the inbox in which a path lies."""
         try:
-            parts = path.absolute().relative_to(self.inbox.absolute()).parts
+            parts = _absolute(path).relative_to(_absolute(self.inbox)).parts
         except ValueError:
             return None
         return as_text(parts[0]) if len(parts) > 1 or (parts and path.is_dir()) else None
@@ -98,10 +109,12 @@ class Place:
 @dataclass(frozen=True)
 class Unit:
     """One thing to read. `refused` holds the reason if a gate closed; `fallback_name` names the benchmark if nothing
-    else does; `companions` are the files whose change means reading again."""
+    else does; `companions` are the files whose change means reading again. `lies_at` tells two files apart that
+    were given under one relative path from two folders."""
 
     path: Path
     shown_path: str
+    lies_at: str
     members: tuple[Path, ...]
     declared: BenchmarkFile
     inbox_name: str | None
@@ -243,6 +256,7 @@ class _Search:
         return Unit(
             path=folder,
             shown_path=self.place.shown(folder),
+            lies_at=self.place.lies_at(folder),
             members=members,
             declared=declared,
             inbox_name=self.place.inbox_benchmark(folder),
@@ -277,6 +291,7 @@ class _Search:
         return Unit(
             path=path,
             shown_path=self.place.shown(path),
+            lies_at=self.place.lies_at(path),
             members=(path,),
             declared=declared,
             inbox_name=self.place.inbox_benchmark(path),
@@ -294,6 +309,7 @@ class _Search:
         return Unit(
             path=path,
             shown_path=self.place.shown(path),
+            lies_at=self.place.lies_at(path),
             members=(path,),
             declared=NOTHING_DECLARED if isinstance(declared, FileRefused) else declared,
             inbox_name=self.place.inbox_benchmark(path),

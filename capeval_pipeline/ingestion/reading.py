@@ -61,11 +61,15 @@ class Request:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A file as the lake knows it: one row a benchmark and file (readings.files)."""
+    """A file as the lake knows it: one row a benchmark and file (readings.files).
+
+    path : as the file was given. lies_at : where it lies, which a relative path does not say.
+    """
 
     benchmark_id: str
     file_id: str
     path: str
+    lies_at: str
     reading_key: str
     status: str
     n_read: int
@@ -74,11 +78,13 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class Staged:
-    """What one unit left behind: a folder of Parquet a benchmark. `replaces` are ledger rows that go."""
+    """What one unit left behind: a folder of Parquet a benchmark. `replaces` are ledger rows that go, `relies_on`
+    those by which an unchanged unit is in."""
 
     report: UnitReport
     folders: Mapping[str, Path] = field(default_factory=dict)
     replaces: tuple[LedgerRow, ...] = ()
+    relies_on: tuple[LedgerRow, ...] = ()
 
 
 def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Path) -> Staged:
@@ -92,7 +98,10 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
         key = reading_key(unit, request, report.content_id)
         same = [row for row in ledger if row.reading_key == key and row.status == "read"]
         if same:
-            return Staged(_unchanged(report, same))
+            held = {row.file_id for row in same}
+            # what the path said before leaves also where another path has brought what it says now
+            left = tuple(row for row in ledger if row.lies_at == unit.lies_at and row.file_id not in held)
+            return Staged(_unchanged(report, same), replaces=left, relies_on=tuple(same))
         report.file_id = own_id(unit, report.content_id, ledger)
         by_mapping = "mapping" if named_mapping(unit, request) is not None else None
         report.format = detect(unit.path, request.format or by_mapping)
@@ -112,7 +121,7 @@ def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pat
         return _refused(unit, request, report, fault, ledger, folder)
     replaced = tuple(
         row for row in ledger
-        if row.path == unit.shown_path and (row.file_id != report.file_id or row.benchmark_id not in parts)
+        if row.lies_at == unit.lies_at and (row.file_id != report.file_id or row.benchmark_id not in parts)
     )  # fmt: skip
     return Staged(report, {name: part.folder for name, part in parts.items()}, replaced)
 
@@ -156,14 +165,14 @@ def own_id(unit: Unit, content_id: str, ledger: list[LedgerRow]) -> str:
     The same bytes may mean two things: the answers of two models that are told apart by --model or by the file beside
     them, or two empty files. A ledger with one row for both would keep one of them only.
     """
-    if any(row.file_id == content_id and row.path != unit.shown_path for row in ledger):
+    if any(row.file_id == content_id and row.lies_at != unit.lies_at for row in ledger):
         return placed_id(unit, content_id)
     return content_id
 
 
 def placed_id(unit: Unit, content_id: str) -> str:
     """Hash of the content and of where it lies."""
-    return hashlib.sha256(f"{content_id}\0{unit.shown_path}".encode()).hexdigest()
+    return hashlib.sha256(f"{content_id}\0{unit.lies_at}".encode()).hexdigest()
 
 
 def _not_followed(unit: Unit, format_name: str | None, error: BaseException) -> FileRefused:
@@ -253,14 +262,14 @@ def _refused(
         benchmark_id = one_line(benchmark_id.replace("...", "…"), BENCHMARK_CHARACTERS).strip() or "unnamed"
     report.benchmark_ids = [benchmark_id]
     is_known = any(
-        row.benchmark_id == benchmark_id and row.file_id == report.file_id and row.path == unit.shown_path
+        row.benchmark_id == benchmark_id and row.file_id == report.file_id and row.lies_at == unit.lies_at
         for row in ledger
     )
     if is_known:
         return Staged(report)
     earlier = tuple(
         row for row in ledger
-        if row.path == unit.shown_path and row.status == "refused" and row.file_id != report.file_id
+        if row.lies_at == unit.lies_at and row.status == "refused" and row.file_id != report.file_id
     )  # fmt: skip
     part = Part(benchmark_id, folder / "refused", report.file_id, unit, {}, {})
     part.note([(None, "rejected", fault.location, fault.reason, str(fault))])
@@ -378,6 +387,7 @@ def _ledger_columns(
         "benchmark_id": part.benchmark_id,
         "file_id": report.file_id,
         "path": unit.shown_path,
+        "lies_at": unit.lies_at,
         "format": format_name,
         "status": report.status,
         "reading_key": reading_key(unit, request, report.content_id),

@@ -54,6 +54,7 @@ READ_FILES = partitioned(
         integer("claimed_items", "samples the file says its run had", "items"),
         text("benchmark_facts", "what benchmark.yml and the file declare, and the prices (JSON)", nullable=False),
         text("replaced_by_file_id", "newer content of the same path; NULL while this one counts"),
+        text("lies_at", "where the file lies: relative to the data folder if inside, else absolute; NULL: as path"),
     ],
     "Files as read; one row per benchmark and file.",
 )
