@@ -11,11 +11,17 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
 def die_at(place: str) -> None:
     """Replace the named function by one that kills the process."""
+    befall_at(place, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def befall_at(place: str, befall: Callable[[], object]) -> None:
+    """Replace the named function by one to which something happens."""
     found = re.fullmatch(
         r"(?P<before><?)(?P<module>[\w.]+):(?P<name>[\w.]+)(?:=(?P<text>[^#]+))?(?:#(?P<nth>\d+))?", place
     )
@@ -27,18 +33,18 @@ def die_at(place: str) -> None:
     original, waits = getattr(owner, name), [int(found["nth"] or 1)]
 
     @functools.wraps(original)
-    def dying(*args: Any, **kwargs: Any) -> Any:
+    def befallen(*args: Any, **kwargs: Any) -> Any:
         if found["text"] is None or found["text"] in args:
             waits[0] -= 1
-        dies = waits[0] == 0 and (found["text"] is None or found["text"] in args)
-        if dies and found["before"]:
-            os.kill(os.getpid(), signal.SIGKILL)
+        is_there = waits[0] == 0 and (found["text"] is None or found["text"] in args)
+        if is_there and found["before"]:
+            befall()
         result = original(*args, **kwargs)
-        if dies:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if is_there and not found["before"]:
+            befall()
         return result
 
-    setattr(owner, name, dying)
+    setattr(owner, name, befallen)
 
 
 if __name__ == "__main__":

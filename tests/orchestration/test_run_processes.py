@@ -5,7 +5,14 @@ import subprocess
 import dagster as dg
 from dagster import DagsterRunStatus
 
-from capeval_pipeline.orchestration.run_processes import PROCESS_TAG, end_dead_runs, mark_run, process_tags
+from capeval_pipeline.orchestration.run_processes import (
+    HOST_TAG,
+    PROCESS_TAG,
+    STARTED_TAG,
+    end_dead_runs,
+    mark_run,
+    process_tags,
+)
 
 
 @dg.job
@@ -25,6 +32,29 @@ def test_a_run_whose_process_is_gone_is_ended_and_one_that_lives_is_not(instance
     assert end_dead_runs(instance) == 1
     assert instance.get_run_by_id(dead.run_id).status == DagsterRunStatus.FAILURE
     assert instance.get_run_by_id(alive.run_id).status == started
+
+
+def test_another_process_with_the_number_of_the_dead_one_does_not_keep_its_run(instance):
+    tags = {**process_tags(), STARTED_TAG: "1"}
+    instance.create_run_for_job(nothing, tags=tags, status=DagsterRunStatus.STARTED)
+    assert end_dead_runs(instance) == 1
+
+
+def test_a_run_of_another_machine_is_left_to_it(instance):
+    tags = {**of_a_dead_process(), HOST_TAG: "elsewhere"}
+    instance.create_run_for_job(nothing, tags=tags, status=DagsterRunStatus.STARTED)
+    assert end_dead_runs(instance) == 0
+
+
+def test_what_a_dead_run_held_of_a_pool_is_free(instance):
+    run = instance.create_run_for_job(nothing, tags=of_a_dead_process(), status=DagsterRunStatus.STARTED)
+    log = instance.event_log_storage
+    log.initialize_concurrency_limit_to_default("pool")
+    log.set_concurrency_slots("pool", 1)
+    assert log.claim_concurrency_slot("pool", run.run_id, "step").is_claimed
+    assert not log.claim_concurrency_slot("pool", "another", "step").is_claimed
+    end_dead_runs(instance)
+    assert log.claim_concurrency_slot("pool", "another", "step").is_claimed
 
 
 def test_a_repeated_run_is_not_taken_for_the_process_of_the_first_one(instance):

@@ -5,15 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.lake import Lake, benchmark_key
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def rows(*scores: float | None, benchmark: str = "arc") -> pa.Table:
@@ -180,31 +183,57 @@ def test_a_log_cut_short_is_named_with_what_repairs_it(lake, key, repair):
     assert lake.read(key, "arc").to_pydict()["score"] == [0.5]
 
 
-def test_a_writer_killed_at_any_moment_leaves_the_old_part_or_the_new_one(lake, tmp_path):
-    """Six writers, each killed a little later than the one before: between commits or amid one."""
-    lake.write("raw.generations", "arc", rows(*[0.0] * 1000))
-    script = textwrap.dedent(
-        f"""
-        import pyarrow as pa
-        from capeval_pipeline.storage.lake import Lake
-        lake = Lake({str(tmp_path / "lake")!r})
-        print("ready", flush=True)
-        items = [f"q{{i}}" for i in range(1000)]
-        while True:
-            for value in (0.0, 1.0):
-                columns = {{"benchmark_id": ["arc"] * 1000, "item_id": items, "score": [value] * 1000}}
-                lake.write("raw.generations", "arc", pa.table(columns))
-        """
-    )
-    for attempt in range(6):
-        writer = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        try:
-            writer.wait(timeout=0.02 + 0.037 * attempt)
-        except subprocess.TimeoutExpired:
-            os.kill(writer.pid, signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
-        found = set(lake.read("raw.generations", "arc").to_pydict()["score"])
-        assert found in ({0.0}, {1.0}), "a half-written part is visible"
+WRITER = """
+import sys, pyarrow as pa
+from capeval_pipeline.storage.lake import Lake
+from tests.e2e.dies_at import die_at
+die_at(sys.argv[1])
+columns = {"benchmark_id": ["arc"] * 100, "item_id": [f"q{i}" for i in range(100)], "score": [1.0] * 100}
+Lake(sys.argv[2]).write("raw.generations", "arc", pa.table(columns))
+"""
+COMMIT = "deltalake:DeltaTable.create_write_transaction"
+
+
+@pytest.mark.parametrize("place", ["<pyarrow.parquet:write_table", "pyarrow.parquet:write_table", f"<{COMMIT}", COMMIT])
+def test_a_writer_killed_around_a_commit_leaves_the_old_part_or_the_new_one(lake, place):
+    lake.write("raw.generations", "arc", rows(*[0.0] * 100))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", WRITER, place, lake.root], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert lake.read("raw.generations", "arc").to_pydict()["score"] == [float(place == COMMIT)] * 100
+
+
+def others_write_before(n_commits: int, lake: Lake, monkeypatch) -> list[float]:
+    """Another process replaces the same part just before each of the next commits; gives what it wrote, as it does."""
+    original, written = DeltaTable.create_write_transaction, []
+
+    def commit(opened: DeltaTable, *args, **kwargs):
+        if len(written) < n_commits:
+            written.append(0.5)
+            with monkeypatch.context() as patch:
+                patch.setattr(DeltaTable, "create_write_transaction", original)
+                Lake(lake.root).write("raw.generations", "arc", rows(*written))
+        return original(opened, *args, **kwargs)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", commit)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    return written
+
+
+def test_a_part_that_others_replaced_meanwhile_is_replaced_all_the_same(lake, monkeypatch):
+    lake.write("raw.generations", "arc", rows(0.0))
+    lake.write("raw.generations", "mmlu", rows(0.25, benchmark="mmlu"))
+    written = others_write_before(3, lake, monkeypatch)
+    lake.write("raw.generations", "arc", rows(1.0, 1.0))
+    assert len(written) == 3
+    assert sorted(lake.read("raw.generations").to_pydict()["score"]) == [0.25, 1.0, 1.0]
+
+
+def test_a_writer_that_always_loses_says_so_and_changes_nothing(lake, monkeypatch):
+    lake.write("raw.generations", "arc", rows(0.0))
+    written = others_write_before(100, lake, monkeypatch)
+    with pytest.raises(
+        LakeError, match=r"raw\.generations: 8 writes of benchmark 'arc' lost against another run; run again"
+    ):
+        lake.write("raw.generations", "arc", rows(1.0, 1.0))
+    assert lake.read("raw.generations").to_pydict()["score"] == written
