@@ -4,9 +4,6 @@ The page holds plotly itself (packed; the page unpacks it) and forbids, by its c
 but these two and every request, so that text from result files could do nothing even if it became markup.
 """
 
-import base64
-import gzip
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -17,6 +14,7 @@ from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
 from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, covered, errors_count, number
+from capeval_pipeline.reporting.plotly_script import digest, packed_plotly, plotly_digest
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
 from capeval_pipeline.reporting.sections import SECTIONS, STUDIES, Drawing, Section
 from capeval_pipeline.reporting.verdict_list import Sentence, about, in_order, why_nothing
@@ -93,7 +91,7 @@ def render_studies(connection: "duckdb.DuckDBPyConnection") -> str:
 def document(title: str, body: str, *, has_figures: bool) -> str:
     """A whole HTML file around a body: style, policy and, with figures, the script and plotly."""
     script = _asset("page.js")
-    allowed = f"'sha256-{_digest(script.encode())}' 'sha256-{plotly_digest()}'" if has_figures else "'none'"
+    allowed = f"'sha256-{digest(script.encode())}' 'sha256-{plotly_digest()}'" if has_figures else "'none'"
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -215,28 +213,6 @@ def _figure(drawing: Drawing, figure: Figure, sql: str) -> str:
 def _table(view: View, reader: Reader) -> str:
     answer = reader.answer(view.query)
     return table(view, answer.rows, answer.sql)
-
-
-@cache
-def _plotly() -> bytes:
-    # the package data is read where it lies: importing plotly's Python side would take longer than a whole page
-    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes().replace(b"\r\n", b"\n")
-
-
-@cache
-def packed_plotly() -> str:
-    """plotly.js as base64 of gzip, without a time stamp, so that pages repeat byte for byte."""
-    return base64.b64encode(gzip.compress(_plotly(), 9, mtime=0)).decode()
-
-
-@cache
-def plotly_digest() -> str:
-    """Base64 of the SHA-256 of plotly.js, as a content security policy names it."""
-    return _digest(_plotly())
-
-
-def _digest(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
 
 
 @cache

@@ -44,7 +44,7 @@ def write_pages(
     connection: "duckdb.DuckDBPyConnection",
     folder: Path,
     benchmark_ids: Iterable[str],
-    progress: Callable[[str, float, float], None] = lambda *_: None,
+    progress: Progress = nothing_said,
 ) -> list[Path]:
     """Write reports of some benchmarks, the studies and the index; pages of benchmarks that are gone are removed."""
     written, chosen = [], list(benchmark_ids)

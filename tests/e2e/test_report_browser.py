@@ -46,7 +46,16 @@ def chromium() -> Iterator[Any]:
 def visit(chromium: Any) -> Iterator[Any]:
     contexts = []
 
-    def open_page(path: Path, *, width: int = 1100, scheme: str = "light", scripts: bool = True) -> Visit:
+    def open_page(
+        path: Path,
+        *,
+        at: str = "",
+        width: int = 1100,
+        scheme: str = "light",
+        scripts: bool = True,
+        before: str = "",
+        until: str = "html[data-figures]",
+    ) -> Visit:
         context = chromium.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
         )
@@ -55,9 +64,11 @@ def visit(chromium: Any) -> Iterator[Any]:
         found.page.on("console", lambda message: found.said.append(message.text))
         found.page.on("pageerror", lambda error: found.said.append(str(error)))
         found.page.on("request", lambda request: found.asked_for.append(request.url))
-        found.page.goto(path.as_uri())
+        if before:
+            found.page.add_init_script(before)
+        found.page.goto(path.as_uri() + at)
         if scripts and "generator" in path.read_text(encoding="utf-8") and path.name != "index.html":
-            found.page.wait_for_selector("html[data-figures]", state="attached", timeout=60_000)
+            found.page.wait_for_selector(until, state="attached", timeout=60_000)
         return found
 
     yield open_page
@@ -68,10 +79,10 @@ def visit(chromium: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (390, "light"), (390, "dark")])
 def test_every_figure_is_drawn_quietly_and_without_the_network(visit, reports, tmp_path, width, scheme):
     seen = visit(reports[QUIZ], width=width, scheme=scheme)
-    screenshot(seen.page, f"report-{scheme}-{width}", tmp_path)
     assert seen.page.evaluate("document.documentElement.dataset.figures") == "drawn"
     assert seen.page.locator(".plot .main-svg").count() >= N_FIGURES
     assert seen.page.locator(".plot[data-drawn=yes]").count() == N_FIGURES
+    screenshot(seen.page, f"report-{scheme}-{width}", tmp_path)
     assert seen.said == []
     assert seen.asked_for == [reports[QUIZ].as_uri()]
 
@@ -136,6 +147,100 @@ def test_a_script_that_got_in_would_not_be_run(visit, reports):
     )
     assert seen.page.evaluate("window.hacked") is None
     assert seen.asked_for == [reports[QUIZ].as_uri()]
+
+
+# the browser is never idle until `window.pause()` lets one waiting callback go; it ends when the next one waits
+NEVER_IDLE = """
+    window.held = [];
+    window.requestIdleCallback = (go) => window.held.push(go);
+    window.pause = async () => {
+        const go = window.held.shift();
+        if (go) go();
+        const isDone = () => window.held.length || document.documentElement.dataset.figures;
+        while (!isDone()) await new Promise((done) => setTimeout(done, 10));
+    };
+"""
+DRAWN = "[...document.querySelectorAll('.plot[data-drawn=yes] .main-svg')].map(s => s.closest('.plot').id)"
+NAMES = "[...document.querySelectorAll('.plot')].map(plot => plot.id)"
+IN_VIEW = """[...document.querySelectorAll('.plot')].filter(plot => {
+    const { top, bottom } = plot.getBoundingClientRect();
+    return top <= innerHeight && bottom >= 0;
+}).map(plot => plot.id)"""
+
+
+def drawn(page: Any) -> list[str]:
+    return list(dict.fromkeys(page.evaluate(DRAWN)))
+
+
+def test_what_is_in_view_is_drawn_first_and_the_rest_while_the_browser_is_idle(visit, reports):
+    page = visit(reports[QUIZ], at="#pairs", before=NEVER_IDLE, until="html[data-view=drawn]").page
+    names = page.evaluate(NAMES)
+    in_view = page.evaluate(IN_VIEW)
+    assert 1 <= len(in_view) < 4
+    assert drawn(page) == in_view
+    assert page.evaluate("document.documentElement.dataset.figures") is None
+    for n_more in (1, 2):
+        page.evaluate("window.pause()")
+        assert len(drawn(page)) == len(in_view) + n_more
+    # nearest first: what is drawn is one run of neighbours around the view
+    assert "|".join(drawn(page)) in "|".join(names)
+
+
+def test_a_figure_that_a_reader_jumps_to_is_the_next_to_be_drawn(visit, reports):
+    page = visit(reports[QUIZ], before=NEVER_IDLE, until="html[data-view=drawn]").page
+    first = drawn(page)
+    target = page.evaluate(NAMES)[-1]
+    page.locator(f"#{target}").scroll_into_view_if_needed()
+    page.evaluate("window.pause()")
+    assert set(page.evaluate(IN_VIEW)) <= set(drawn(page)) - set(first)
+    assert len(drawn(page)) < N_FIGURES
+
+
+def test_paper_shows_every_figure_though_the_browser_was_never_idle(visit, reports, tmp_path):
+    page = visit(reports[QUIZ], before=NEVER_IDLE, until="html[data-view=drawn]").page
+    assert len(drawn(page)) < N_FIGURES
+    page.evaluate("addEventListener('beforeprint', () => { window.onPaper = " + DRAWN + "; })")
+    page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
+    assert len(set(page.evaluate("window.onPaper"))) == N_FIGURES
+
+
+def test_nothing_moves_when_figures_are_drawn(visit, reports):
+    heights = "[...document.querySelectorAll('h2')].map(h => Math.round(h.getBoundingClientRect().top + scrollY))"
+    for width in (1100, 390):
+        page = visit(reports[QUIZ], width=width, before=NEVER_IDLE, until="html[data-view=drawn]").page
+        before = page.evaluate(heights)
+        while page.evaluate("document.documentElement.dataset.figures") is None:
+            page.evaluate("window.pause()")
+        assert page.evaluate(heights) == before
+
+
+def test_after_a_change_of_theme_too_what_is_in_view_is_drawn_first(visit, reports):
+    page = visit(reports[QUIZ], scheme="light").page
+    page.evaluate(NEVER_IDLE)
+    ink = "[...document.querySelectorAll('.plot')].map(plot => plot.layout.font.color)"
+    light = page.evaluate(ink)[0]
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("html[data-view=drawn]:not([data-figures])", state="attached", timeout=20_000)
+    n_in_view = len(page.evaluate(IN_VIEW))
+    assert [colour != light for colour in page.evaluate(ink)] == [place < n_in_view for place in range(N_FIGURES)]
+
+
+def test_of_the_kinds_of_traces_only_those_that_are_drawn_are_loaded(visit, reports):
+    page = visit(reports[QUIZ]).page
+    kinds = set(page.evaluate("Object.keys(Plotly.PlotSchema.get().traces)"))
+    assert {"scatter", "bar", "heatmap"} <= kinds
+    assert len(kinds) < 8
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_the_others(visit, reports, tmp_path):
+    whole = reports[QUIZ].read_text(encoding="utf-8")
+    path = tmp_path / "broken.html"
+    start = whole.index('id="spec-win-rates">') + len('id="spec-win-rates">')
+    path.write_text(whole[:start] + '{"data":[{"type":"scatter"}]}' + whole[whole.index("</script>", start) :])
+    page = visit(path).page
+    assert page.evaluate("document.documentElement.dataset.figures") == "failed"
+    assert page.locator("#plot-win-rates").text_content().startswith("This browser cannot draw the figure")
+    assert len(drawn(page)) == N_FIGURES - 1
 
 
 def test_dark_and_light_differ_in_figures_and_follow_a_change(visit, reports):

@@ -5,8 +5,11 @@ from typing import Any
 
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
-from capeval_pipeline.reporting.numbers import between, number, percent
+from capeval_pipeline.reporting.numbers import between, counted, number, percent
 from capeval_pipeline.reporting.queries import Row
+
+READABLE = 16
+"""More clusters than this leave no room for a rank in a cell, nor for their words under the figure."""
 
 
 def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
@@ -30,6 +33,7 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
             above[at][cluster] = row["above_overall"]
             ranks[at][cluster] = str(row["rank_of_shown"])
         hovers[at][cluster] = _hover(row)
+    is_readable = len(clusters) <= READABLE
     reach = max((abs(value) for line in above for value in line if value is not None), default=0.0) or 1.0
     trace: dict[str, Any] = {
         "type": "heatmap",
@@ -40,7 +44,7 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
         "hoverinfo": "text",
         "hovertext": hovers,
         "text": ranks,
-        "texttemplate": "%{text}" if len(clusters) <= 16 else "",
+        "texttemplate": "%{text}" if is_readable else "",
         "textfont": {"size": 11, "color": spec.INK},
         "xgap": 1,
         "ygap": 1,
@@ -58,21 +62,21 @@ def cluster_profiles(rows: Sequence[Row]) -> Figure | None:
             "title": {"text": "strength here minus overall (logits)", "side": "top", "font": {"size": 12}},
         },
     }
-    names = [_name(heads[cluster]) for cluster in clusters]
-    layout = spec.layout(
-        230 + 22 * len(models),
+    if is_readable:
         # to the left: the last name would else reach over the right edge, where it is not drawn
-        spec.names_axis(names, limit=20, tickangle=-40),
-        spec.names_axis(models, range=[len(models) - 0.5, -0.5]),
-    )
+        x_axis = spec.names_axis([_name(heads[cluster]) for cluster in clusters], limit=20, tickangle=-40)
+        cells = "Numbers are ranks in the cluster among the models shown; empty cells were never compared there."
+    else:
+        title = {"text": "cluster, by its number in the table", "font": {"size": 12}, "standoff": 10}
+        x_axis = spec.names_axis([str(cluster) for cluster in clusters], tickangle=-90, title=title)
+        cells = "Ranks in the clusters are on hover; empty cells were never compared there."
+    layout = spec.layout(230 + 22 * len(models), x_axis, spec.names_axis(models, range=[len(models) - 0.5, -0.5]))
     description = (
-        f"Strength of {len(models)} models in {len(clusters)} clusters of items, compared with their strength overall; "
-        "models in the order of the leaderboard, cells hold the rank in the cluster."
+        f"Strength of {counted(len(models), 'model')} in {counted(len(clusters), 'cluster')} of items, compared with "
+        "their strength overall; models in the order of the leaderboard"
+        + (", cells hold the rank in the cluster." if is_readable else ".")
     )
-    note = (
-        "Numbers are ranks in the cluster among the models shown; empty cells were never compared there. Intervals "
-        "(on hover) take the clusters as given, so they understate."
-    )
+    note = f"{cells} Intervals (on hover) take the clusters as given, so they understate."
     return Figure([trace], layout, description, f"{note} {spec.left_out(len(models), rows[0]['n_models'])}".strip())
 
 
@@ -87,6 +91,11 @@ def _hover(row: Row) -> str:
     if not row["is_compared"]:
         return spec.hover(head, size, "never compared in this cluster: unknown")
     strength = f"strength {number(row['strength'])} ({between(row['lower'], row['upper'], number)})"
+    rank = f"rank {row['rank_of_shown']} in this cluster among the models shown"
     return spec.hover(
-        head, size, strength, f"overall {number(row['strength'] - row['above_overall'])}, rank {row['rank_overall']}"
+        head,
+        size,
+        strength,
+        rank,
+        f"overall {number(row['strength'] - row['above_overall'])}, rank {row['rank_overall']}",
     )

@@ -41,6 +41,8 @@ def leaderboard(rows: Sequence[Row]) -> Figure | None:
 def _group(members: Sequence[tuple[int, Row]], group: int | None) -> dict[str, Any]:
     place = 0 if group is None else group - 1
     colour = spec.SERIES[place % len(spec.SERIES)] if group is not None else spec.MUTED
+    # shifted by one each time the colours begin again: group 9 has the colour of group 1 but not its shape
+    symbol = spec.SYMBOLS[(place + place // len(spec.SERIES)) % len(spec.SYMBOLS)]
     values = [row["mean_score"] for _, row in members]
     lower, upper = [row["score_lower"] for _, row in members], [row["score_upper"] for _, row in members]
     return {
@@ -49,7 +51,7 @@ def _group(members: Sequence[tuple[int, Row]], group: int | None) -> dict[str, A
         "x": values,
         "y": [at for at, _ in members],
         "name": "no group" if group is None else f"tie group {group}",
-        "marker": {"color": colour, "size": 9, "symbol": spec.SYMBOLS[place % len(spec.SYMBOLS)]},
+        "marker": {"color": colour, "size": 9, "symbol": symbol},
         "error_x": spec.whiskers(values, lower, upper, colour),
         "hoverinfo": "text",
         "hovertext": [_hover(row) for _, row in members],
