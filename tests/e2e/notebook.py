@@ -17,11 +17,11 @@ from typing import Any
 import dagster as dg
 
 from capeval_pipeline.ingestion.batch import forget, ledger_in
-from capeval_pipeline.orchestration import committing, driver, intake, step_runs, whole_changes
+from capeval_pipeline.orchestration import committing, driver, intake, step_runs
 from capeval_pipeline.orchestration.assets import build_graph, marts
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.records import RECORD_KEY, VersionRecord
-from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import load_settings
 from capeval_pipeline.storage import warehouse
 from capeval_pipeline.storage.content_versions import content_version
@@ -121,11 +121,9 @@ def publish(
     inputs, made = marts.inputs_hash(latest_records(notebook, keys)), latest_records(notebook, marts.mart_keys(project))
     if not is_forced and marts.are_published(workspace, project, made, inputs):
         return False, ""
-    with file_lock(workspace.settings.root / "locks" / "publish.lock"):
-        whole_changes.undo_all_unfinished(workspace, notebook)
-        context = context_of(workspace, notebook)
-        for event in marts._publish(context, workspace, project, keys, is_forced=is_forced):
-            notebook.tell(event)
+    context = context_of(workspace, notebook, {"rebuild": is_forced})
+    for event in marts.publish_in_turn(context, project, graph.steps):
+        notebook.tell(event)
     return True, ""
 
 

@@ -6,6 +6,7 @@ are the real ones, and so are the other processes.
 
 import multiprocessing
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,23 @@ from typing import Any
 import pytest
 
 from capeval_pipeline.errors import LakeError
+from capeval_pipeline.orchestration import intake, whole_changes
+from capeval_pipeline.orchestration import workspace as orchestration_workspace
+from capeval_pipeline.orchestration.assets import build_graph, marts
 from capeval_pipeline.orchestration.assets.ingest import _inbox_change
+from capeval_pipeline.orchestration.graph import Request, StaleStep
 from capeval_pipeline.orchestration.stages import Part
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import load_settings
+from capeval_pipeline.storage.benchmark_key import benchmark_key
 from capeval_pipeline.storage.lake import Lake
+from capeval_pipeline.storage.warehouse import Warehouse
 from tests.e2e.conftest import query_of
-from tests.e2e.notebook import call, contents, stand_in_for_dagster
+from tests.e2e.notebook import Notebook, call, contents, die, run_steps, stand_in_for_dagster
+from tests.file_locks import is_locked
 
 NAMES = ["two words", "a/b", "../x", ".", "..", "数学 ü", "x" * 200, "A b", "a B", "100%", "it's", "-b"]
+AMID_INGEST = "capeval_pipeline.storage.lake:Lake.write_parts=raw.generations"
 
 
 def write_scores(path: Path, benchmarks: list[str], *, n_models: int = 2, n_items: int = 4, shift: int = 0) -> Path:
@@ -88,6 +97,90 @@ def test_two_ingests_and_two_runs_at_once_all_finish_and_nothing_is_lost(data, t
     assert contents(data) == contents(one_by_one)
     rows = "select benchmark_id, count(distinct model_id) as n from raw.generations group by all order by all"
     assert [tuple(row.values()) for row in query_of(rows, data)] == [("desk", 3), ("mall", 3), ("shop", 4)]
+
+
+def kill(processes: Any, place: str, data: Path, *command: Any) -> None:
+    """The command in a process of its own, killed at the place."""
+    process = processes.Process(target=die, args=(place, data, *command))
+    process.start()
+    process.join(200)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_whatever_is_written_or_put_back_is_under_its_lock(data, tmp_path, processes, monkeypatch):
+    """Two at once seldom meet amid a write, so each write looks whether it is alone."""
+    locks, seen = data / "locks", {}
+    desk = locks / f"{benchmark_key('desk')}.lock"
+
+    def looks(owner: Any, name: str, lock: Path) -> None:
+        original = getattr(owner, name)
+
+        def looking(*args: Any, **kwargs: Any) -> Any:
+            seen.setdefault(f"{owner.__name__} {name}", set()).add(is_locked(lock))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, looking)
+
+    for owner, name, lock in (
+        (Lake, "write", desk),
+        (Lake, "write_parts", desk),
+        (whole_changes, "put_back", desk),
+        (orchestration_workspace, "put_back", desk),
+        (intake, "read_batch", locks / "ingest.lock"),
+        (intake, "commit", locks / "ingest.lock"),
+        (marts, "read_at_rest", locks / "publish.lock"),
+        (Warehouse, "publish", locks / "publish.lock"),
+    ):
+        looks(owner, name, lock)
+    path = write_scores(tmp_path / "desk.csv", ["desk"])
+    call(data, "ingest", path)
+    call(data, "derive")
+    for command in (("derive",), ("ingest", path)):
+        write_scores(path, ["desk"], n_models=3, shift=len(command))
+        kill(processes, AMID_INGEST, data, "ingest", path)
+        call(data, *command)
+    assert len(seen) == 8
+    assert {name for name, is_held in seen.items() if is_held != {True}} == set()
+
+
+def test_a_run_from_the_page_undoes_what_was_cut_short_before_it(data, tmp_path, processes):
+    """There nothing looks after all benchmarks first, as `capeval run` does."""
+    path = write_scores(tmp_path / "desk.csv", ["desk"])
+    call(data, "ingest", path)
+    call(data, "derive")
+    before = contents(data)
+    write_scores(path, ["desk"], shift=1)
+    kill(processes, AMID_INGEST, data, "ingest", path)
+    workspace, notebook = Workspace(load_settings(data)), Notebook(data / "notebook")
+    steps = [StaleStep(step, "asked for") for step in build_graph().steps if step.stage == "derive"]
+    run_steps(workspace, notebook, "desk", steps, Request())
+    assert contents(data) == before
+
+
+def test_a_file_whose_ingest_was_killed_before_it_was_told_of_is_read_again(data, tmp_path, processes):
+    """Its tables are all written, the ledger too; that is undone, so the ledger must not be taken at its word."""
+    path = write_scores(tmp_path / "desk.csv", ["desk"])
+    kill(processes, "capeval_pipeline.storage.lake:Lake.write_parts=raw.files", data, "ingest", path)
+    call(data, "ingest", path)
+    call(data, "derive")
+    assert query_of("select count(*) as n from raw.generations", data) == [{"n": 8}]
+
+
+def test_an_ingest_undoes_a_step_killed_after_it_was_told_of(data, tmp_path, processes):
+    """Its table is put back, so what was told of it holds no more, though nothing it is made of changes again."""
+    path = write_scores(tmp_path / "desk.csv", ["desk"])
+    call(data, "ingest", path)
+    call(data, "derive")
+    call(data, "ingest", write_scores(path, ["desk"], shift=1))
+    kill(processes, "tests.e2e.notebook:Notebook._add=records", data, "derive")
+    more = tmp_path / "items.csv"
+    more.write_text("benchmark,item_id,prompt\ndesk,q0,What is new?\n")
+    call(data, "ingest", more)
+    call(data, "derive")
+    clean = tmp_path / "clean"
+    call(clean, "ingest", path, more)
+    call(clean, "derive")
+    assert contents(data) == contents(clean)
 
 
 @pytest.mark.slow

@@ -68,13 +68,20 @@ def build_marts(
         required_resource_keys={"workspace"},
     )
     def publish(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        workspace: Workspace = context.resources.workspace
         mark_run(context.instance, context.run)
-        with file_lock(workspace.settings.root / "locks" / "publish.lock"):
-            is_forced = bool(context.op_execution_context.op_config["rebuild"])
-            yield from _publish(context, workspace, project, published_keys(steps), is_forced=is_forced)
+        yield from publish_in_turn(context, project, steps)
 
     return publish
+
+
+def publish_in_turn(
+    context: dg.AssetExecutionContext, project: SqlProject, steps: Sequence[StageAsset]
+) -> Iterator[Any]:
+    """Build and publish once nobody else does; the lake is read after that, so that the later one has newer rows."""
+    workspace: Workspace = context.resources.workspace
+    is_forced = bool(context.op_execution_context.op_config["rebuild"])
+    with file_lock(workspace.settings.root / "locks" / "publish.lock"):
+        yield from _publish(context, workspace, project, published_keys(steps), is_forced=is_forced)
 
 
 def published_keys(steps: Sequence[StageAsset]) -> list[str]:
