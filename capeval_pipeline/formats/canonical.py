@@ -27,7 +27,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
-from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, listed, message, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"item_id", "model_a", "model_b", "winner"})
@@ -105,7 +105,7 @@ def _layout(path: Path, stem: str) -> TableLayout:
         raise refusal(
             path,
             "columns_missing",
-            f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
+            f"no column {', '.join(missing)} among {listed(layout.columns, 120)}",
             ", ".join(sorted(_NEEDED.get(stem, {"item_id"}))),
         )
     return layout
@@ -245,7 +245,7 @@ def _pair_chunks(path: Path, layout: TableLayout, options: ReadOptions, n_record
     for batch in batches(path, layout, wanted, options.limits):
         notes: list[Note] = []
         if ignored and n_records == start:
-            found = f"columns not used: {one_line(', '.join(ignored), 150)}"
+            found = f"columns not used: {listed(ignored, 150)}"
             text = message(path.name, "file", found, "the columns of the format", "They are ignored.")
             notes.append((None, "warning", "file", "extra_columns", text))
         yield _pair_chunk(path, layout, batch, judge, n_records, notes)

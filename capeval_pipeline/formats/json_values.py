@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from capeval_pipeline.formats import cells
-from capeval_pipeline.formats.refusals import shown
 
 
 def score_of_json(value: Any, rule: Callable[[str], tuple[int, float]] = cells.score_of_text) -> tuple[int, float]:
@@ -65,4 +64,4 @@ def storable(text: str) -> str:
 
 def with_choices(prompt: str, choices: list[Any]) -> str:
     """A question with the answers to choose from, one a line: what an item is known by."""
-    return "\n".join([prompt, *(choice if isinstance(choice, str) else shown(choice) for choice in choices)])
+    return "\n".join([prompt, *(cells.json_cell(choice) or "" for choice in choices)])

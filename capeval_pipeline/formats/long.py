@@ -22,7 +22,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
-from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, listed, message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import (
     Batch,
     TableLayout,
@@ -94,7 +94,7 @@ def read_columns(path: Path, layout: TableLayout, options: ReadOptions, *, forma
         raise refusal(
             path,
             "columns_missing",
-            f"no column {', '.join(missing)} among {one_line(', '.join(layout.columns), 120)}",
+            f"no column {', '.join(missing)} among {listed(layout.columns, 120)}",
             "item_id, model, score",
             "Rename the columns" + ("; or give --model." if "model" in missing else "."),
         )
@@ -166,16 +166,16 @@ class _LongRows:
         """A warning where rows have several metrics and nobody chose: which one comes first is the file's accident."""
         if self.options.metric is not None or len(self.seen_metrics) < 2:
             return None
-        listed = one_line(", ".join(sorted(self.seen_metrics)), 120)
-        found, advice = f"scores are {shown(self.metric)} of {listed}", "Declare metric in benchmark.yml."
+        names = one_line(", ".join(sorted(self.seen_metrics)), 120)
+        found, advice = f"scores are {shown(self.metric)} of {names}", "Declare metric in benchmark.yml."
         text = message(self.path.name, "file", found, "a chosen metric", advice)
         return chunk_of(n_read=0, rejections=rejection_rows([(None, "warning", "file", "metric_defaulted", text)]))
 
     def _refuse_unknown_metric(self) -> None:
         """A metric that was asked for and that no row has would leave every cell without a score."""
         if self.options.metric is not None and self.seen_metrics and self.metric not in self.seen_metrics:
-            listed = one_line(", ".join(sorted(self.seen_metrics)), 120)
-            raise refusal(self.path, "metric_unknown", f"no row has metric {shown(self.metric)}", f"one of {listed}")
+            names = one_line(", ".join(sorted(self.seen_metrics)), 120)
+            raise refusal(self.path, "metric_unknown", f"no row has metric {shown(self.metric)}", f"one of {names}")
 
     def column(self, batch: Batch, name: str) -> pa.Array | pa.ChunkedArray | None:
         """A column of the batch; None where no record of it has the key."""
@@ -228,7 +228,7 @@ class _LongRows:
         notes: list[Note] = [(record, "rejected", where, reason, text) for record, where, reason, text in rejected]
         extra = [name for name in self.layout.columns if name.strip() and name not in self.present.values()]
         if start == 0 and extra:
-            found = f"columns not used: {one_line(', '.join(extra), 150)}"
+            found = f"columns not used: {listed(extra, 150)}"
             text = message(self.path.name, "file", found, "the columns of the format", "They are ignored.")
             notes.append((None, "warning", "file", "extra_columns", text))
         return chunk_of(

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats.cells import NUMBER, as_time
 from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.mapping_file import EACH, JOIN, MappingFile, Source, cell
 from capeval_pipeline.formats.opening import head_of
 from capeval_pipeline.formats.protocol import CHUNK_RECORDS, Limits
-from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, listed, message, refusal, shown
 from capeval_pipeline.formats.rows import MEMBER, is_inside, is_json_lines, json_lines, json_members
 from capeval_pipeline.formats.tabular import Batch, Fault, TableLayout, batches, table_layout
 
@@ -104,10 +105,10 @@ class Records:
     def _no_column(self, path: str, key: str, known: Sequence[str], file: str = "") -> FileRefused:
         near = get_close_matches(path.removeprefix(JOIN), known, 1, 0.5)
         advice = f"Did you mean {near[0]}?" if near else ""
-        listed = one_line(", ".join(known), 110)
+        names = listed(known, 110)
         of = f" of {file}" if file else ""
         return refusal(
-            self.path, "mapping_invalid", f"no column {shown(path)} among those{of}: {listed}",
+            self.path, "mapping_invalid", f"no column {shown(path)} among those{of}: {names}",
             "a column that is there", advice, where=f"key {key}",
         )  # fmt: skip
 
@@ -244,7 +245,7 @@ class Records:
                 faults.append(record)
                 n_bad += 1
                 if is_json and n_bad >= self.limits.n_bad_rows and n_bad > n_good:
-                    found = f"{n_bad} of {n_good + n_bad} rows are broken"
+                    found = f"{n_bad} of {counted(n_good + n_bad, 'row')} broken"
                     expected = f"fewer than {self.limits.n_bad_rows} (setting `limits.n_bad_rows`) or under half"
                     fault = refusal(self.path, "too_many_bad_rows", found, expected)
                     fault.n_read = n_good + n_bad
@@ -272,7 +273,7 @@ class Records:
             path, key = next(iter(self.unseen.items()))
             raise self._no_column(path, key, self.known)
         if n_good and n_left_out == n_good:
-            found = f"leaves out all {n_good} records"
+            found = f"leaves out everything: {counted(n_good, 'record')}"
             raise refusal(self.path, "mapping_invalid", found, "a record that it keeps", where="key where")
         yield _batch(names, rows, places, faults)
 

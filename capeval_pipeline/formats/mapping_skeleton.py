@@ -8,7 +8,7 @@ from typing import Any
 
 from capeval_pipeline.formats.mapped_records import paths_in
 from capeval_pipeline.formats.opening import Head, head_of
-from capeval_pipeline.formats.refusals import one_line
+from capeval_pipeline.formats.refusals import named, one_line
 from capeval_pipeline.formats.tabular import table_layout
 
 WORDS = {
@@ -67,17 +67,17 @@ def _written(records: str, record: Mapping[str, Any], paths: Sequence[str]) -> s
     for path in sorted(paths, key=lambda path: path.count(".")):  # of two alike the one less deep
         by_name.setdefault(path.rpartition(".")[2].strip().lower(), path)
     found = {key: next((by_name[word] for word in words if word in by_name), "") for key, words in WORDS.items()}
-    named = [("records", records)] if records else []
-    named.append(
+    keys = [("records", named(records))] if records else []
+    keys.append(
         ("item_id", found["item_id"]) if found["item_id"] or not found["prompt"] else ("prompt", found["prompt"])
     )
     if found["model_a"]:
-        named += [(key, found[key]) for key in ("model_a", "model_b", "winner")]
+        keys += [(key, found[key]) for key in ("model_a", "model_b", "winner")]
     elif not found["score"] and (each := _numbers(record)):
-        named += [("each", each), ("model", "each.key"), ("score", "each.value")]
+        keys += [("each", named(each)), ("model", "each.key"), ("score", "each.value")]
     else:
-        named += [(key, found[key]) for key in ("model", "score")]
-    return "{" + ", ".join(f"{key}: {one_line(path, PATH_CHARACTERS) if path else '…'}" for key, path in named) + "}"
+        keys += [(key, found[key]) for key in ("model", "score")]
+    return "{" + ", ".join(f"{key}: {one_line(path, PATH_CHARACTERS) if path else '…'}" for key, path in keys) + "}"
 
 
 def _numbers(record: Mapping[str, Any]) -> str:

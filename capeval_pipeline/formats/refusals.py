@@ -1,6 +1,9 @@
 """What every reader says of a file it cannot use, and of a value in it: one line, printable, of limited length."""
 
 import reprlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from capeval_pipeline.errors import CapevalError
@@ -10,6 +13,20 @@ VALUE_CHARACTERS = 60
 NAME_CHARACTERS = 70
 PLACE_CHARACTERS = 120
 """Of a place: a line number, or a column whose name may be anything, line ends too."""
+
+
+_ARE_TEXTS_HIDDEN: ContextVar[bool] = ContextVar("are_texts_hidden", default=False)
+
+
+@contextmanager
+def texts_hidden(are_hidden: bool) -> Iterator[None]:
+    """Messages made inside tell what kind of value was found and not which: any text may be a prompt, also one that
+    stands where an id, a score or a header belongs."""
+    token = _ARE_TEXTS_HIDDEN.set(are_hidden)
+    try:
+        yield
+    finally:
+        _ARE_TEXTS_HIDDEN.reset(token)
 
 
 class FileRefused(CapevalError):
@@ -60,12 +77,27 @@ _SHORT = _Short()
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: quoted text or JSON, at most VALUE_CHARACTERS characters."""
+    """A value as messages show it: quoted text or JSON, at most VALUE_CHARACTERS characters; its kind where texts are
+    hidden."""
+    if _ARE_TEXTS_HIDDEN.get() and not isinstance(value, int | float | None):
+        return {str: "a text", dict: "an object"}.get(type(value), "a list") + " (not shown)"
     if isinstance(value, str):
         text = repr(value[: 2 * VALUE_CHARACTERS])
     else:
         text = _SHORT.repr(value) if isinstance(value, list | tuple | dict | set | int) else str(value)
     return one_line(text.encode("utf-8", "backslashreplace").decode(), VALUE_CHARACTERS)
+
+
+def listed(names: Iterable[str], limit: int, separator: str = ", ") -> str:
+    """Names a file gives, in a row of at most `limit` characters; their number where texts are hidden, for the first
+    row of a table without a header is a record."""
+    names = list(names)
+    return f"{len(names)} (not shown)" if _ARE_TEXTS_HIDDEN.get() else one_line(separator.join(names), limit)
+
+
+def named(name: str) -> str:
+    """One name a file gives, as a place shows it; a dash for it where texts are hidden."""
+    return "…" if _ARE_TEXTS_HIDDEN.get() else name
 
 
 def message(file: str, where: str, found: str, expected: str, advice: str = "") -> str:

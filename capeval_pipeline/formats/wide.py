@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
@@ -34,7 +35,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
-from capeval_pipeline.formats.refusals import message, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import listed, message, named, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"item_id", "prompt", "question", "category", "eval_name"})
@@ -142,7 +143,7 @@ def read(path: Path, options: ReadOptions) -> Reading:
         raise refusal(
             path,
             "columns_missing",
-            f"no column names an item among {one_line(', '.join(layout.columns), 100)}",
+            f"no column names an item among {listed(layout.columns, 100)}",
             "a column item_id (or a prompt); the order of rows is no identity",
             "Add a column item_id.",
         )
@@ -159,9 +160,9 @@ def _refuse_columns(path: Path, layout: TableLayout) -> None:
         raise refusal(
             path,
             "duplicate_column",
-            f"columns there twice: {one_line(', '.join(repeated), 120)}",
+            f"columns there twice: {listed(repeated, 120)}",
             "each column once",
-            where=f"column {repeated[0]}",
+            where=f"column {named(repeated[0])}",
         )
     alike = defaultdict(list)
     for name in layout.columns:
@@ -172,10 +173,10 @@ def _refuse_columns(path: Path, layout: TableLayout) -> None:
         raise refusal(
             path,
             "look_alike_columns",
-            f"columns that differ only in case or signs: {one_line('; '.join(groups), 120)}",
+            f"columns that differ only in case or signs: {listed(groups, 120, '; ')}",
             "names that differ",
             "Rename or drop one.",
-            where=f"column {groups[0].split(' = ')[0]}",
+            where=f"column {named(groups[0].split(' = ')[0])}",
         )
 
 
@@ -269,7 +270,7 @@ class _Wide:
             raise refusal(
                 self.path,
                 "summary_row",
-                f"a row is called {shown(item)} ({len(summaries)} such rows)",
+                f"a row is called {shown(item)} ({counted(len(summaries), 'such row')})",
                 "items only",
                 "Delete the row.",
                 where=self.layout.place_format.format(place),
@@ -328,7 +329,7 @@ class _Wide:
     def _file_notes(self) -> list[Note]:
         if not self.roles.skipped:
             return []
-        found = f"columns that sum up: {one_line(', '.join(self.roles.skipped), 120)}"
+        found = f"columns that sum up: {listed(self.roles.skipped, 120)}"
         text = message(self.path.name, "file", found, "one column a model", "They are left out.")
         return [(None, "warning", f"column {self.roles.skipped[0]}", "summary_column", text)]
 
@@ -340,11 +341,11 @@ class _Wide:
             self._contradictions(self.repeated[first : first + step], contradicting)
         if contradicting:
             names = sorted(contradicting, key=contradicting.__getitem__)
-            listed = one_line(", ".join(names), 120)
+            told = one_line(", ".join(names), 120)
             raise refusal(
                 self.path,
                 "duplicate_item",
-                f"items with two different rows: {listed}",
+                f"items with two different rows: {told}",
                 "one row an item",
                 "Keep one of them.",
                 where=f"key {names[0]}"[:60],
@@ -368,8 +369,13 @@ class _Wide:
             for index, position, given in zip(indices.tolist(), at.tolist(), values, strict=True):
                 before = known[position]
                 if ((before != given) & ~np.isnan(before) & ~np.isnan(given)).any() and len(found) < MAX_NAMED:
-                    found.setdefault(rows.items[index] or rows.prompts[index] or "", int(rows.places[index]))
+                    found.setdefault(self._called(rows, index), int(rows.places[index]))
                 known[position] = np.where(np.isnan(before), given, before)
+
+    def _called(self, rows: _Rows, index: int) -> str:
+        """What an item is called in messages: its id, else its text, or the hash of it where no text may be told."""
+        item, prompt = rows.items[index], rows.prompts[index]
+        return item or (prompt if self.options.keep_text else f"h{(rows.hashes[index] or '')[:12]}") or ""
 
     def _cells(
         self, rows: _Rows, span: slice, start: int, codes: np.ndarray, values: np.ndarray, costs: np.ndarray | None

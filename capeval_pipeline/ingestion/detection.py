@@ -4,12 +4,13 @@ import json
 import os
 from pathlib import Path
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import READERS, lm_eval, wide
 from capeval_pipeline.formats.archive import is_zip, member_names
 from capeval_pipeline.formats.json_text import is_cut_json
 from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.formats.opening import Head, head_of
-from capeval_pipeline.formats.refusals import FileRefused, message, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, listed, message, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
 
@@ -71,7 +72,7 @@ def _totals(path: Path) -> FileRefused | None:
         return None
     names = {name.strip().lower().replace(" ", "_") for name in layout.columns}
     if names & MODEL_COLUMNS and names & TOTAL_COLUMNS and not names & ITEM_COLUMNS:
-        found = f"one row a model ({one_line(', '.join(layout.columns), 80)})"
+        found = f"one row a model ({listed(layout.columns, 80)})"
         return refusal(path, "aggregate_only", found, "one record an item", advice)
     return None
 
@@ -115,7 +116,9 @@ def _unknown_archive(path: Path) -> FileRefused:
         found = f"holds an archive ({shown(nested)})"
         expected = "results; an archive in an archive is not opened"
         return refusal(path, "archive_limit", found, expected, "Unpack it and give the folder.")
-    found = f"holds a zip archive of {len(names)} files" + (f", the first {shown(names[0])}" if names else "")
+    found = f"holds a zip archive of {counted(len(names), 'file')}" + (
+        f", the first {shown(names[0])}" if names else ""
+    )
     return refusal(path, "unknown_format", found, "an Inspect log (.eval)", "Unpack it and give the folder.")
 
 
@@ -170,13 +173,13 @@ def _seen(path: Path) -> tuple[str, set[str]]:
     layout = table_layout(path)
     if layout is not None and layout.columns:
         word = "keys" if layout.kind == "jsonl" else "columns"
-        return f"{word} {one_line(', '.join(layout.columns), 100)}", set(layout.columns)
+        return f"{word} {listed(layout.columns, 100)}", set(layout.columns)
     text = head.text.lstrip()
     if head.is_text and text[:1] in ("{", "["):
         keys = _json_keys(text)
-        return f"JSON with keys {one_line(', '.join(keys), 100)}" if keys else "JSON without keys", set(keys)
+        return f"JSON with keys {listed(keys, 100)}" if keys else "JSON without keys", set(keys)
     if head.is_text:
-        return f"text that begins {one_line(repr(text[:60]), 70)}", set()
+        return f"text that begins {shown(text[:60])}", set()
     return f"bytes that begin {head.start[:12].hex(' ')}", set()
 
 

@@ -22,7 +22,7 @@ from capeval_pipeline.formats import READERS, cells, mapping
 from capeval_pipeline.formats.mapping_file import load_mapping
 from capeval_pipeline.formats.opening import fingerprint, packed_sha256
 from capeval_pipeline.formats.protocol import FileFacts, Limits, ReadOptions
-from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, one_line, refusal, shown, texts_hidden
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.discovery import Unit
 from capeval_pipeline.ingestion.parts import Part
@@ -89,6 +89,11 @@ class Staged:
 
 def read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Path) -> Staged:
     """Read a unit into `folder`; a unit that is refused leaves its ledger row and nothing else."""
+    with texts_hidden(not request.keep_text):
+        return _read_unit(unit, request, ledger, folder)
+
+
+def _read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Path) -> Staged:
     report = UnitReport(unit.shown_path)
     before = _state(unit)
     try:
