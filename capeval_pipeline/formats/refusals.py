@@ -30,10 +30,12 @@ def texts_hidden(are_hidden: bool) -> Iterator[None]:
 
 
 class FileRefused(CapevalError):
-    """A whole file cannot be used; `reason` is the code, `location` the place, `n_read` the records seen until then."""
+    """A whole file cannot be used; `reason` is the code, `location` the place, `n_read` the records seen until then,
+    `also` what else is wrong with it, so that it is mended once."""
 
     def __init__(self, reason: str, location: str, text: str, n_read: int = 0) -> None:
         super().__init__(text)
+        self.also: tuple[FileRefused, ...] = ()
         self.reason = reason
         self.location = one_line(location, PLACE_CHARACTERS)
         self.n_read = n_read

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.protocol import (
@@ -35,7 +34,7 @@ from capeval_pipeline.formats.protocol import (
     rejection_rows,
     rows_of,
 )
-from capeval_pipeline.formats.refusals import listed, message, named, one_line, refusal, shown
+from capeval_pipeline.formats.refusals import FileRefused, listed, message, named, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
 
 KEYS = frozenset({"item_id", "prompt", "question", "category", "eval_name"})
@@ -51,6 +50,8 @@ MAX_COMPARED = 8_000_000
 MAX_NAMED = 20
 """Contradicting items that are kept to be named in the message."""
 _PERCENT = re.compile(r"([+-]?(?:\d+[.,]?\d*|[.,]\d+))\s*%", re.ASCII)
+_INDEX = re.compile(r"__index_level_\d+__|unnamed: \d+(_level_\d+)?", re.IGNORECASE)
+"""What the index of a data frame is called once it was written and read."""
 _ERROR_CELL = re.compile(r"#.*[!?]")
 
 
@@ -71,7 +72,8 @@ def score_of_cell(text: str, *, has_decimal_comma: bool) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class _Roles:
-    """Which column is what; `skipped` are summaries."""
+    """Which column is what; `skipped` are summaries, `companioned` the models of RouterBench that have columns of costs
+    or answers."""
 
     item: str | None
     prompt: str | None
@@ -79,7 +81,7 @@ class _Roles:
     candidates: tuple[str, ...]
     costs: dict[str, str]
     skipped: tuple[str, ...]
-    is_routerbench: bool
+    companioned: frozenset[str]
 
 
 def _folded(name: str) -> str:
@@ -91,16 +93,16 @@ def _roles(layout: TableLayout) -> _Roles:
     item = next((name for name in names if _folded(name) in ID_NAMES), None)
     prompt = next((name for wanted in PROMPT_NAMES for name in names if _folded(name) == wanted), None)
     category = next((name for wanted in CATEGORY_NAMES for name in names if _folded(name) == wanted), None)
-    models = {name.removesuffix(suffix) for suffix in (COST, RESPONSE) for name in names if name.endswith(suffix)}
-    rest = [name for name in names if name not in (item, prompt, category)]
+    models = frozenset(
+        name.removesuffix(suffix) for suffix in (COST, RESPONSE) for name in names if name.endswith(suffix)
+    )
+    rest = [name for name in names if name not in (item, prompt, category) and not _INDEX.fullmatch(name.strip())]
+    skipped = tuple(name for name in rest if _folded(name) in SUMMARY_NAMES and name not in models)
     if models:
-        # a model whose costs nobody wrote down has no companion column, only its scores
-        models |= {name for name in rest if _folded(name) not in SUMMARY_NAMES and _holds_scores(layout, name)}
-        candidates = tuple(name for name in rest if name in models and not name.endswith((COST, RESPONSE)))
+        candidates = tuple(name for name in rest if name not in skipped and not name.endswith((COST, RESPONSE)))
         costs = {name: name + COST for name in candidates if name + COST in names}
-        return _Roles(item, prompt, category, candidates, costs, (), True)
-    skipped = tuple(name for name in rest if _folded(name) in SUMMARY_NAMES)
-    return _Roles(item, prompt, category, tuple(name for name in rest if name not in skipped), {}, skipped, False)
+        return _Roles(item, prompt, category, candidates, costs, (), models)
+    return _Roles(item, prompt, category, tuple(name for name in rest if name not in skipped), {}, skipped, models)
 
 
 def matches(path: Path) -> float:
@@ -109,7 +111,7 @@ def matches(path: Path) -> float:
     if layout is None or layout.kind == "jsonl" or not layout.columns:
         return 0.0
     roles = _roles(layout)
-    if roles.is_routerbench:
+    if roles.companioned:
         return 0.8
     if layout.kind == "csv" and not _has_scores(layout, roles):
         return 0.0
@@ -137,7 +139,11 @@ def read(path: Path, options: ReadOptions) -> Reading:
     layout = table_layout(path)
     if layout is None:
         raise refusal(path, "unknown_format", "is no table", "CSV, TSV or Parquet")
-    _refuse_columns(path, layout)
+    if not layout.columns:
+        raise refusal(path, "truncated", "is no whole Parquet file", "a whole file", "Copy or export it again.")
+    faults = _column_faults(path, layout)
+    if repeated_columns(layout.columns):  # rows of such a table cannot be looked at
+        _raise_all(faults)
     roles = _roles(layout)
     if roles.item is None and roles.prompt is None:
         raise refusal(
@@ -147,37 +153,50 @@ def read(path: Path, options: ReadOptions) -> Reading:
             "a column item_id (or a prompt); the order of rows is no identity",
             "Add a column item_id.",
         )
-    named = (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values())
-    wanted = [name for name in named if name]
-    return Reading(FileFacts(format="wide"), _Wide(path, layout, roles, options, wanted).chunks())
+    used = (roles.item, roles.prompt, roles.category, *roles.candidates, *roles.costs.values())
+    table = _Wide(path, layout, roles, options, [name for name in used if name])
+    _raise_all([*faults, *table.faults()])
+    return Reading(FileFacts(format="wide"), table.chunks())
 
 
-def _refuse_columns(path: Path, layout: TableLayout) -> None:
-    if not layout.columns:
-        raise refusal(path, "truncated", "is no whole Parquet file", "a whole file", "Copy or export it again.")
+def _column_faults(path: Path, layout: TableLayout) -> list[FileRefused]:
+    """Columns that may be one model: there twice, or differing in case or signs only."""
+    faults = []
     repeated = repeated_columns(layout.columns)
     if repeated:
-        raise refusal(
-            path,
-            "duplicate_column",
-            f"columns there twice: {listed(repeated, 120)}",
-            "each column once",
-            where=f"column {named(repeated[0])}",
+        faults.append(
+            refusal(
+                path,
+                "duplicate_column",
+                f"columns there twice: {listed(repeated, 120)}",
+                "each column once",
+                where=f"column {named(repeated[0])}",
+            )
         )
     alike = defaultdict(list)
-    for name in layout.columns:
+    for name in dict.fromkeys(layout.columns):
         if name.strip():
             alike[re.sub(r"[/_\-\s]+", "", name.lower())].append(name)
     groups = [" = ".join(group) for group in alike.values() if len(group) > 1]
     if groups:
-        raise refusal(
-            path,
-            "look_alike_columns",
-            f"columns that differ only in case or signs: {listed(groups, 120, '; ')}",
-            "names that differ",
-            "Rename or drop one.",
-            where=f"column {named(groups[0].split(' = ')[0])}",
+        faults.append(
+            refusal(
+                path,
+                "look_alike_columns",
+                f"columns that differ only in case or signs: {listed(groups, 120, '; ')}",
+                "names that differ",
+                "Rename or drop one.",
+                where=f"column {named(groups[0].split(' = ')[0])}",
+            )
         )
+    return faults
+
+
+def _raise_all(faults: Sequence[FileRefused]) -> None:
+    """Refuse a table for the first of its faults and name the others with it."""
+    if faults:
+        faults[0].also = tuple(faults[1:])
+        raise faults[0]
 
 
 class _Rows:
@@ -237,6 +256,8 @@ class _Wide:
         low, high = options.score_range or (0.0, 1.0)
         self.score_range = (low, high)
         self.models: list[str] = []
+        self.unused: list[str] = []
+        self.summaries: list[tuple[int, str]] = []
         stream = batches(path, layout, wanted, options.limits)
         start = list(islice(stream, 2))
         is_one = len(start) < 2 or start[1].n_rows + len(start[1].faults) == 0
@@ -249,33 +270,30 @@ class _Wide:
         )
 
     def _look_at(self, whole: Iterable[Batch]) -> np.ndarray:
-        """Find the columns that are models: at least half of the cells that say something are scores. Gives back the
-        hashes of what more than one row is called, sorted. Raises FileRefused: summary_row."""
-        n_said, n_numbers = dict.fromkeys(self.roles.candidates, 0), dict.fromkeys(self.roles.candidates, 0)
-        summaries: list[tuple[int, str]] = []
+        """Find the columns that are models and rows of averages. Gives back the hashes of what more than one row is
+        called, sorted.
+
+        A model is a column of which at least half of the cells that say something are numbers. Among columns with
+        costs or answers beside them, one without them has to hold scores of the declared range: it may be a model whose
+        costs nobody wrote down, and it may be a count of tokens.
+        """
+        n_said, n_good = dict.fromkeys(self.roles.candidates, 0), dict.fromkeys(self.roles.candidates, 0)
         called = [np.zeros(0, np.int64)]
         for batch in whole:
             rows = _Rows(batch, self.roles)
             for name in self.roles.candidates:
                 codes = self._scores(rows, name).codes
                 n_said[name] += int((codes != cells.UNSCORED).sum())
-                n_numbers[name] += int(((codes == cells.OK) | (codes == cells.OUT_OF_RANGE)).sum())
-            summaries += [
+                n_good[name] += int((codes == cells.OK).sum())
+                if not self.roles.companioned or name in self.roles.companioned:
+                    n_good[name] += int((codes == cells.OUT_OF_RANGE).sum())
+            self.summaries += [
                 (place, item) for place, item in zip(rows.places.tolist(), rows.items, strict=True)
                 if item is not None and item.strip().lower() in SUMMARY_ROWS
             ]  # fmt: skip
             called.append(rows.named_rows()[1])
-        if summaries:
-            place, item = summaries[0]
-            raise refusal(
-                self.path,
-                "summary_row",
-                f"a row is called {shown(item)} ({counted(len(summaries), 'such row')})",
-                "items only",
-                "Delete the row.",
-                where=self.layout.place_format.format(place),
-            )
-        self.models = [name for name, number in n_numbers.items() if number and number * 2 >= n_said[name]]
+        self.models = [name for name, number in n_good.items() if number and number * 2 >= n_said[name]]
+        self.unused = [name for name in self.roles.candidates if n_said[name] and name not in self.models]
         hashes = np.concatenate(called)
         hashes.sort()
         return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
@@ -290,7 +308,6 @@ class _Wide:
 
     def chunks(self) -> Iterator[Chunk]:
         """Records batch by batch: broken rows, then span of rows by span, in each the models one after the other."""
-        self._refuse_contradictions()
         notes = self._file_notes()
         start = 0
         rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(self.models)))
@@ -327,14 +344,34 @@ class _Wide:
                 notes, n_read = [], 0
 
     def _file_notes(self) -> list[Note]:
-        if not self.roles.skipped:
-            return []
-        found = f"columns that sum up: {listed(self.roles.skipped, 120)}"
-        text = message(self.path.name, "file", found, "one column a model", "They are left out.")
-        return [(None, "warning", f"column {self.roles.skipped[0]}", "summary_column", text)]
+        notes: list[Note] = []
+        for reason, columns, found, expected in (
+            ("summary_column", self.roles.skipped, "columns that sum up", "one column a model"),
+            ("extra_columns", self.unused, "columns not used", "columns of scores, one a model"),
+        ):
+            if columns:
+                where = f"column {named(columns[0])}" if reason == "summary_column" else "file"
+                told = f"{found}: {listed(columns, 120)}"
+                text = message(self.path.name, where, told, expected, "They are left out.")
+                notes.append((None, "warning", where, reason, text))
+        return notes
 
-    def _refuse_contradictions(self) -> None:
-        """Refuse a table with one item in two different rows."""
+    def faults(self) -> list[FileRefused]:
+        """Rows for which the table is refused: sums and averages, and one item in two different rows."""
+        faults = []
+        if self.summaries:
+            place, item = self.summaries[0]
+            more = f", and {len(self.summaries) - 1} more" if len(self.summaries) > 1 else ""
+            faults.append(
+                refusal(
+                    self.path,
+                    "summary_row",
+                    f"a row is called {shown(item)}{more}",
+                    "items only",
+                    "Delete the row.",
+                    where=self.layout.place_format.format(place),
+                )
+            )
         contradicting: dict[str, int] = {}
         step = max(1, MAX_COMPARED // max(1, len(self.models)))
         for first in range(0, len(self.repeated) if self.models else 0, step):
@@ -342,14 +379,17 @@ class _Wide:
         if contradicting:
             names = sorted(contradicting, key=contradicting.__getitem__)
             told = one_line(", ".join(names), 120)
-            raise refusal(
-                self.path,
-                "duplicate_item",
-                f"items with two different rows: {told}",
-                "one row an item",
-                "Keep one of them.",
-                where=f"key {names[0]}"[:60],
+            faults.append(
+                refusal(
+                    self.path,
+                    "duplicate_item",
+                    f"items with two different rows: {told}",
+                    "one row an item",
+                    "Keep one of them.",
+                    where=f"key {names[0]}"[:60],
+                )
             )
+        return faults
 
     def _contradictions(self, repeated: np.ndarray, found: dict[str, int]) -> None:
         """Add to `found` the names of items, of those whose hashes are given, with scores that differ, and their rows.

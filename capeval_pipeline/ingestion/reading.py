@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -259,8 +260,9 @@ def _refused(
     report.status = "refused"
     report.n_read = report.n_rejected = fault.n_read
     report.n_kept = report.n_duplicate = 0
-    report.rejections = [Remark(fault.location, fault.reason, str(fault))]
-    report.reasons = {fault.reason: 1}
+    faults = (fault, *fault.also)
+    report.rejections = [Remark(each.location, each.reason, str(each)) for each in faults]
+    report.reasons = dict(Counter(each.reason for each in faults))
     report.warnings = []
     benchmark_id = benchmark_id_of(*own_benchmark(unit, request, None))
     if not is_usable_name(benchmark_id):  # what is refused for its benchmark's name cannot be listed under it
@@ -277,7 +279,7 @@ def _refused(
         if row.lies_at == unit.lies_at and row.status == "refused" and row.file_id != report.file_id
     )  # fmt: skip
     part = Part(benchmark_id, folder / "refused", report.file_id, unit, {}, {})
-    part.note([(None, "rejected", fault.location, fault.reason, str(fault))])
+    part.note([(None, "rejected", each.location, each.reason, str(each)) for each in faults])
     part.finish(_ledger_columns(unit, request, report, FileFacts(report.format or ""), part, report.format))
     return Staged(report, {benchmark_id: part.folder}, earlier)
 
