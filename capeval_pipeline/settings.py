@@ -50,7 +50,10 @@ class Settings(BaseSettings):
         default="threads", pattern=r"^(threads|processes|dask://.+)$", description="Where simulations fan out to."
     )
     n_workers: int = Field(
-        default=min(os.cpu_count() or 1, 8), ge=1, le=512, description="Workers of the threads or processes executor."
+        default=min(os.cpu_count() or 1, 8),
+        ge=1,
+        le=512,
+        description="Threads or processes of the executor, steps at once with k8s_job; a Dask cluster has its own.",
     )
     memory_limit: str = Field(
         default="3GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|MiB|GiB)$", description="What one DuckDB connection may use."

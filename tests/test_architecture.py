@@ -15,7 +15,7 @@ LAYERS = (
     {"ingestion"},
     {"formats", "embedders", "arrays", "executors", "reporting", "sessions"},
     {"storage", "methods"},
-    {"stage_settings", "settings", "kernel_cache", "one_thread", "errors"},
+    {"stage_settings", "settings", "kernel_cache", "one_thread", "progress", "errors", "counting"},
 )
 """From the shell inwards. `cli` launches through `definitions` and the driver."""
 

@@ -107,9 +107,15 @@ def test_steps_run_in_the_run_or_in_kubernetes_jobs(tmp_path, monkeypatch):
     job = build_definitions(settings).resolve_job_def(REFRESH_JOB)
     assert job.executor_def.name == "k8s_job"
     assert build_definitions(Settings(data=tmp_path)).resolve_job_def(REFRESH_JOB).executor_def.name == "in_process"
-    monkeypatch.setitem(sys.modules, "dagster_k8s", None)
+
+
+def test_without_the_package_for_kubernetes_jobs_launched_runs_fail_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dagster_k8s", None)  # importing it fails, as where the extra is not installed
+    settings = Settings(data=tmp_path, step_executor="k8s_job")
+    job = build_definitions(settings).resolve_job_def(REFRESH_JOB)
+    (made,) = [job.executor_def.executor_creation_fn]
     with pytest.raises(UsageError, match="extra 'k8s'"):
-        build_definitions(settings)
+        made(None)
 
 
 def test_schedules_are_off_and_sensors_run_from_the_start(definitions):

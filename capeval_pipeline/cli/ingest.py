@@ -4,7 +4,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import Invocation, invocation, print_table, progress
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import UsageError
-from capeval_pipeline.reporting.numbers import counted
+from capeval_pipeline.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from capeval_pipeline.ingestion.report import Remark, UnitReport
     from capeval_pipeline.storage.stored_rows import StoredRows
 
-Progress = Callable[[str], None]
 FAULTS_OF_A_FILE, FAULTS = 3, 20
 """Lines about rows at fault: of one file, and of one call."""
 READING_NAMES = ("files", "items", "models", "generations", "judgments", "metric_values", "rejections")
@@ -185,7 +185,7 @@ def _in_all(reports: "Sequence[UnitReport]") -> str:
     read, kept, rejected, duplicate = (
         sum(getattr(report, name) for report in reports) for name in ("n_read", "n_kept", "n_rejected", "n_duplicate")
     )
-    told = f"{read:,} records = {kept:,} kept + {rejected:,} rejected + {duplicate:,} duplicate"
+    told = f"{counted(read, 'record')} = {kept:,} kept + {rejected:,} rejected + {duplicate:,} duplicate"
     return f"{counted(len(reports), 'file')}: {files}; {told}"
 
 

@@ -13,6 +13,7 @@ import typer
 
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.kernel_cache import use_kernel_cache
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -68,29 +69,29 @@ def invocation(context: typer.Context) -> Invocation:
 
 
 @contextmanager
-def progress(is_shown: bool = True) -> Iterator[Any]:
+def progress(is_shown: bool = True) -> Iterator[Progress]:
     """A function that says what is being done, and how much of how much is: a moving line on a terminal, else nothing.
 
     The line has the time taken and, once something is done of a known whole, an estimate of the rest.
     """
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     console = Console(stderr=True)
     if not is_shown or not console.is_terminal:
-        yield lambda doing, n_done=0.0, n_all=0.0: None
+        yield nothing_said
         return
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(16),
-        TextColumn("{task.fields[time]}"),
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(16),
+        rich_progress.TextColumn("{task.fields[time]}"),
     )
-    with Progress(*columns, console=console, transient=True) as shown:
+    with rich_progress.Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("starting", total=None, time="")
         started = time.monotonic()
 
-        def say(doing: str, n_done: float = 0.0, n_all: float = 0.0) -> None:
+        def say(doing: str, n_done: float = 0.0, n_all: float = 0.0, /) -> None:
             taken = time.monotonic() - started
             told = remaining_time(taken, n_done, n_all)
             shown.update(task, description=doing, completed=n_done, total=n_all or None, time=told, refresh=True)

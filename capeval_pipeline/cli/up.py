@@ -31,7 +31,10 @@ def up(
     call = invocation(context)
     home = call.settings.dagster_home
     from capeval_pipeline.orchestration.driver import prepare_home
+    from capeval_pipeline.orchestration.step_executors import KUBERNETES, kubernetes_executor
 
+    if call.settings.step_executor == KUBERNETES:
+        kubernetes_executor(call.settings)  # else the first run that is launched would say that the package is missing
     prepare_home(home)
     check_free(host, port)
     location = workspace_file()

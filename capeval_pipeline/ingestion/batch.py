@@ -5,7 +5,7 @@ with a manifest, so that reading and committing may happen in different processe
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from capeval_pipeline.ingestion.parts import PART_TABLES, reading_schema
 from capeval_pipeline.ingestion.reading import LedgerRow, Request, Staged, read_unit
 from capeval_pipeline.ingestion.report import UnitReport, told_of_files
 from capeval_pipeline.ingestion.resolution import Readings, by_file
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.storage.connections import ComputeLimits, scratch_connection, text_literal
 from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.stored_rows import StoredRows, as_table, copied, stored
@@ -30,9 +31,6 @@ MERGED_ROWS = 1_000_000
 MAX_FILES = 64
 """Rows up to which a table of readings is one file, and files it may have beyond: a million are rewritten in a second,
 and a file takes a millisecond to open."""
-
-
-Progress = Callable[[str, float, float], None]
 
 
 @dataclass
@@ -106,11 +104,6 @@ def _exchanged(name: str, old: StoredRows, new: list[str], gone: set[str], folde
     sql += f" union all by name select * from {StoredRows(schema, tuple(came)).relation()}"
     with scratch_connection(ComputeLimits("300MB", 2, folder.parent / "spill")) as connection:
         return copied(connection, sql, schema, folder / f"{name}.parquet")
-
-
-def no_readings() -> dict[str, StoredRows]:
-    """Readings of a benchmark that has none."""
-    return {name: StoredRows(reading_schema(name)) for name in PART_TABLES}
 
 
 @dataclass
@@ -203,7 +196,7 @@ def read_batch(
     place: Place,
     ledger: Iterable[LedgerRow],
     folder: Path,
-    progress: Progress = lambda *_: None,
+    progress: Progress = nothing_said,
 ) -> Batch:
     """Read all units of the paths into `folder`, each in its own subfolder, in the order of their paths.
 

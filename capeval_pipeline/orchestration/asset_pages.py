@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.orchestration.records import RECORD_KEY, asset_key
 from capeval_pipeline.orchestration.workspace import Workspace
-from capeval_pipeline.reporting.numbers import UNKNOWN, counted, is_unknown, number, shortened, words
+from capeval_pipeline.reporting.numbers import UNKNOWN, is_unknown, number, shortened, words
 from capeval_pipeline.storage.connections import text_literal
 from capeval_pipeline.storage.tables import UNPUBLISHED_LAYERS
 
@@ -26,7 +27,7 @@ N_ROWS = 8
 N_SENTENCES = 4
 N_COLUMNS = 8
 N_SIGNS = 60
-PARTITION_COLUMN = "benchmark_id"
+BENCHMARK_COLUMN = "benchmark_id"
 MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>#|~&"})
 SENTENCES_FROM = """
     select benchmark_id, sentence from marts.verdicts where source_table = ? and is_computed order by benchmark_id
@@ -82,7 +83,7 @@ def pages_of_published(
             sentences = [f"{counted(n_rows, 'row')} published.", *([claims[key][1]] if key in claims else [])]
             sentences += [f"{benchmark_id}: {sentence}" for benchmark_id, sentence in told[:N_SENTENCES]]
             if len(told) > N_SENTENCES:
-                sentences.append(f"{len(told) - N_SENTENCES} more sentences stand in marts.verdicts.")
+                sentences.append(f"In marts.verdicts: {counted(len(told) - N_SENTENCES, 'more sentence')}.")
             pages[key] = {
                 **page_of_table(workspace, key, first_rows(head, n_rows), sentences),
                 "n_benchmarks": n_benchmarks,
@@ -106,7 +107,7 @@ def sql_line(key: str, benchmark_id: str | None = None) -> str:
     """A query that can be pasted: of a layer that is not published, the raw table that its readings make together."""
     layer, name = key.split(".", 1)
     shown = f"raw.{name}" if layer in UNPUBLISHED_LAYERS else key
-    where = "" if benchmark_id is None else f" where {PARTITION_COLUMN} = {text_literal(benchmark_id)}"
+    where = "" if benchmark_id is None else f" where {BENCHMARK_COLUMN} = {text_literal(benchmark_id)}"
     return f"select * from {shown}{where} limit 100"
 
 
@@ -116,7 +117,7 @@ def first_rows(rows: pa.Table | StoredRows, n_rows: int | None = None) -> str:
     n_rows : how many there are, where `rows` are the first of them only
     """
     head = _head(rows)
-    columns = [name for name in head.column_names if name != PARTITION_COLUMN or head.num_columns == 1]
+    columns = [name for name in head.column_names if name != BENCHMARK_COLUMN or head.num_columns == 1]
     if not head.num_rows:
         return f"No rows. Columns: {', '.join(_cell(name) for name in columns)}"
     shown = columns[:N_COLUMNS]

@@ -25,9 +25,10 @@ from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.run_processes import end_dead_runs, process_tags
 from capeval_pipeline.orchestration.stages import StageAsset
-from capeval_pipeline.orchestration.step_progress import Progress, StepCount, nothing_said
+from capeval_pipeline.orchestration.step_progress import StepCount
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
 
 if TYPE_CHECKING:

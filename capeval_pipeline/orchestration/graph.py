@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capeval_pipeline.errors import CapevalError
-from capeval_pipeline.orchestration.records import NEVER, VersionRecord
+from capeval_pipeline.orchestration.records import VersionRecord, version_of
 from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.workspace import Workspace
 
@@ -117,7 +117,7 @@ def _reason(
     upstream = sorted(set(step.inputs) & moving)
     if upstream:
         return f"{upstream[0]} is made again"
-    inputs = {key: _version(records, key, benchmark_id) for key in step.inputs}
+    inputs = {key: version_of(records, key, benchmark_id) for key in step.inputs}
     configured = step.configured(workspace, facts)
     overrides = request.overrides_of(step)
     for record in made:
@@ -125,8 +125,3 @@ def _reason(
         if not record.is_made_of(inputs, step.code_version, configured, overrides):
             return record.staleness(inputs, step.code_version, configured) or "other values are asked for"
     return ""
-
-
-def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
-    record = records.get((key, benchmark_id))
-    return record.data_version if record else NEVER

@@ -10,9 +10,9 @@ from capeval_pipeline.ingestion.batch import Batch, ledger_in, read_batch
 from capeval_pipeline.ingestion.discovery import Place
 from capeval_pipeline.ingestion.reading import Request
 from capeval_pipeline.orchestration import driver
-from capeval_pipeline.orchestration.step_progress import nothing_said
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.storage.conformity import empty
 from capeval_pipeline.storage.stored_rows import StoredRows
 from capeval_pipeline.storage.tables import TABLES
@@ -39,7 +39,7 @@ def commit(
     job: driver.JobSource,
     batch: Batch,
     folder: Path,
-    progress: driver.Progress = nothing_said,
+    progress: Progress = nothing_said,
 ) -> RawTables:
     """Commit a batch in one run; gives back the ledgers and rejections of the benchmarks it changes.
 
@@ -63,7 +63,7 @@ def take_in(
     instance: dg.DagsterInstance,
     job: driver.JobSource,
     paths: Sequence[Path],
-    progress: driver.Progress = nothing_said,
+    progress: Progress = nothing_said,
 ) -> Batch:
     """Read paths and commit what they hold; the batch given back has the final counts. Raises as read_batch does."""
     with workspace.staging_folder(progress) as folder:

@@ -112,6 +112,12 @@ def latest_records(
     return {output: record for output, record in found.items() if record is not None}
 
 
+def version_of(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
+    """Data version of a benchmark's part of a table, NEVER where it was not made."""
+    record = records.get((key, benchmark_id))
+    return record.data_version if record else NEVER
+
+
 def _record(entry: Entry) -> VersionRecord | None:
     stored = entry.value
     if stored is None or not {"data_version", "code_version", "inputs", "configured"} <= set(stored):

@@ -4,7 +4,7 @@ Steps differ a thousandfold in length, so they count by the stage they belong to
 estimate made with them is one to go and get coffee by, not more.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,16 +12,10 @@ import dagster as dg
 from dagster import DagsterEventType
 
 from capeval_pipeline.orchestration.graph import StaleStep
+from capeval_pipeline.progress import Progress
 
 WEIGHTS = {"identification": 20.0, "ecc": 8.0, "frontier": 6.0}
 """CPU time of a step against that of a short one."""
-
-Progress = Callable[..., None]
-"""Told what is being done, a short phrase; where it is known, how much of the work is done, and how much there is."""
-
-
-def nothing_said(doing: str, n_done: float = 0, n_all: float = 0) -> None:
-    """Where nobody watches."""
 
 
 class StepCount:
@@ -34,7 +28,10 @@ class StepCount:
 
     @contextmanager
     def of_run(self, instance: dg.DagsterInstance, run_id: str, benchmark_id: str) -> Iterator[None]:
-        """Tell of each step of a run as it starts; the run must go on in this process."""
+        """Tell of each step of a run as it starts; the run must go on in this process.
+
+        Dagster takes no listener away again, but calls it for its one run alone, which is over afterwards.
+        """
 
         def hear(event: Any) -> None:
             happened = event.dagster_event
@@ -48,7 +45,7 @@ class StepCount:
     def _starts(self, benchmark_id: str, name: str) -> None:
         self._done, self._running = self._done + self._running, _weight(name)
         self._n_started += 1
-        self._say(f"{benchmark_id}: {name} ({self._n_started}/{self._n_steps} steps)", self._done, self._work)
+        self._say(f"{benchmark_id}: {name} (step {self._n_started} of {self._n_steps})", self._done, self._work)
 
 
 def _weight(name: str) -> float:

@@ -15,10 +15,11 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError, ConvergenceError, StageSkipped, TableContractError
 from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part, said_before
-from capeval_pipeline.orchestration.records import NEVER, VersionRecord, asset_key, latest_records
+from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, version_of
 from capeval_pipeline.orchestration.stages import (
     CLAIMS_CHECK,
     CONTRACT_CHECK,
@@ -55,7 +56,7 @@ def run_step(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[An
         if step.uses_full and is_full:
             overrides = {**overrides, "full": True}
         records = latest_records(context.instance, {*step.inputs, *step.outputs}, [benchmark_id])
-        inputs = {key: _version(records, key, benchmark_id) for key in step.inputs}
+        inputs = {key: version_of(records, key, benchmark_id) for key in step.inputs}
         configured = step.configured(workspace, facts)
         made = [records.get((key, benchmark_id)) for key in step.outputs]
         if not is_forced and all(
@@ -87,11 +88,6 @@ def run_step(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[An
         finally:
             if outcome.scratch is not None:
                 shutil.rmtree(outcome.scratch, ignore_errors=True)
-
-
-def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
-    record = records.get((key, benchmark_id)) or records.get((key, None))
-    return record.data_version if record else NEVER
 
 
 def _failed_checks(step: StageAsset, fault: CapevalError) -> Iterator[dg.AssetCheckResult]:
@@ -184,7 +180,10 @@ def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: Sta
     """The record of an output as it was written, with what its checks found."""
     checks = {}
     if key in TABLES:
-        checks[CONTRACT_CHECK] = (True, f"{written.n_rows} rows; columns, types, keys and grain are as declared.")
+        checks[CONTRACT_CHECK] = (
+            True,
+            f"{counted(written.n_rows, 'row')}; columns, types, keys and grain are as declared.",
+        )
     checks |= {check.name: (check.passed, check.description) for check in outcome.checks if check.table == key}
     return replace(
         record,

@@ -10,12 +10,13 @@ from typing import Literal
 
 import dagster as dg
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError
-from capeval_pipeline.orchestration.records import NEVER, VersionRecord, latest_records
+from capeval_pipeline.orchestration.records import VersionRecord, latest_records, version_of
 from capeval_pipeline.orchestration.stages import Part, StageAsset
-from capeval_pipeline.orchestration.step_progress import Progress, nothing_said
 from capeval_pipeline.orchestration.step_runs import clock_columns, recomputed
 from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
 from capeval_pipeline.storage.content_versions import content_version
 
@@ -64,7 +65,7 @@ def _verified(
 ) -> Iterator[Verified]:
     damage = {key: _damage(workspace, benchmark_id, key, record) for key, record in made.items()}
     facts = workspace.benchmark(benchmark_id)
-    inputs = {key: _version(records, key, benchmark_id) for key in step.inputs}
+    inputs = {key: version_of(records, key, benchmark_id) for key in step.inputs}
     first = next(iter(made.values()))
     why = first.staleness(inputs, step.code_version, step.configured(workspace, facts))
     again: dict[str, str] | str = {}
@@ -83,7 +84,7 @@ def _verified(
             told = f"made again it has data version {again[key]}, recorded is {record.data_version}"
             yield Verified(benchmark_id, key, "differs", told)
         elif again:
-            yield Verified(benchmark_id, key, "same", f"made again: the same {record.n_rows} rows")
+            yield Verified(benchmark_id, key, "same", f"made again: the same {counted(record.n_rows, 'row')}")
         else:
             yield Verified(benchmark_id, key, "kept", "as recorded; not made again, since a table beside it is damaged")
 
@@ -116,8 +117,3 @@ def _made_again(
     except Exception as error:  # whatever the body raises is the finding
         lines = str(error).strip().splitlines()
         return lines[0] if lines else type(error).__name__
-
-
-def _version(records: Mapping[tuple[str, str | None], VersionRecord], key: str, benchmark_id: str) -> str:
-    record = records.get((key, benchmark_id)) or records.get((key, None))
-    return record.data_version if record else NEVER

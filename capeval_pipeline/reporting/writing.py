@@ -2,11 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.index import page_name, render_index
 from capeval_pipeline.reporting.page import GENERATOR, render_page, render_studies

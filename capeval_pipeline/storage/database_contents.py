@@ -13,7 +13,7 @@ from capeval_pipeline.storage.held_back import quoted_key
 from capeval_pipeline.storage.lake import parquet_scan
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 
-VIEW_LAYERS = frozenset({"raw", "readings", "staging", "intermediate"})
+VIEW_LAYERS = frozenset({"raw", "staging", "intermediate"})
 """Layers published as views over the lake's files: copying them would double the largest tables.
 
 Of a lake in an object store they are copied: those who query the database shall not need its keys.

@@ -40,6 +40,17 @@ def setting_of(report: dict, name: str) -> dict:
     return next(entry for entry in report["settings"] if entry["setting"] == name)
 
 
+def test_up_says_at_once_that_the_package_for_kubernetes_jobs_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "dagster_k8s", None)  # importing it fails, as where the extra is not installed
+    monkeypatch.setattr(sys.modules[watch.__module__], "watch", lambda *_: None)
+    monkeypatch.setenv("CAPEVAL_STEP_EXECUTOR", "k8s_job")
+    monkeypatch.setattr(sys, "argv", ["capeval", "--data", str(tmp_path), "up"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "needs the extra 'k8s', which is not installed" in capsys.readouterr().err
+
+
 def test_a_healthy_workspace_ends_with_zero(doctor, tmp_path):
     publish(tmp_path / "capeval.duckdb")
     code, report = doctor(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -61,6 +62,13 @@ VERSIONS = """
 """
 HISTORY = {"raw.files", "readings.files"}
 """Tables that keep when and from where something came, which two workspaces need not share."""
+
+
+def free_port() -> int:
+    """A port nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def environment_of(data: Path) -> dict[str, str]:

@@ -28,9 +28,10 @@ from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.lake import Lake
 from capeval_pipeline.storage.tables import TABLES
 from capeval_pipeline.storage.warehouse import open_published, table_schemas
+from tests.e2e.conftest import HISTORY
 from tests.e2e.dies_at import die_at
 
-HISTORY = {"raw.files", "readings.files", "marts.rank_changes", "marts.ingest_report"}
+TELL_OF_BEFORE = {*HISTORY, "marts.rank_changes", "marts.ingest_report"}
 """Tables that keep what was before, or tell of such a table; those of `meta` do as well."""
 
 
@@ -190,5 +191,5 @@ def contents(data: Path) -> dict[str, str]:
     return {
         key: content_version(table, without=TABLES[key].clock_columns if key in TABLES else ())
         for key, table in sorted(tables.items())
-        if table.num_rows and key not in HISTORY and not key.startswith("meta.")
+        if table.num_rows and key not in TELL_OF_BEFORE and not key.startswith("meta.")
     }

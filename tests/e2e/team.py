@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.conftest import free_port
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 PROGRAMS = Path(sys.executable).parent
 PATIENCE_SECONDS = 300
@@ -48,12 +50,6 @@ class Team:
                 raise AssertionError(f"{what} did not happen; ended: {ended}\n{told}")
             time.sleep(0.5)
         return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_listening(port: str) -> bool:

@@ -8,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import COMMAND, SETTINGS, write_benchmark
+from tests.e2e.conftest import COMMAND, HISTORY, SETTINGS, VERSIONS, write_benchmark
 
 MODELS = ["alder", "birch", "cedar", "elm", "fir"]
-VERSIONS = """
-    select "schema" || '.' || "table" as key, benchmark_id, data_version
-    from meta.data_versions
-    where "table" <> 'partition_state'
-    order by all
-"""
-HISTORY = {"raw.files", "readings.files", "marts.rank_changes"}
-"""Tables that keep when and from where something came, which two workspaces need not share."""
 
 
 def versions(query, data: Path | None = None) -> dict[tuple[str, str], str]:

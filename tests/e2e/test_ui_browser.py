@@ -6,7 +6,6 @@ One workspace, one server, one browser page after the other; nothing but the ser
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -21,7 +20,7 @@ import pytest
 from capeval_pipeline.reporting.index import page_name
 from capeval_pipeline.storage.lake import Lake
 from tests.e2e.browser import chromium_browser, screenshot
-from tests.e2e.conftest import COMMAND, call_capeval, write_benchmark
+from tests.e2e.conftest import COMMAND, call_capeval, free_port, write_benchmark
 
 pytestmark = pytest.mark.browser
 
@@ -59,12 +58,6 @@ class Ui:
 
     def keep(self, page: Any, name: str) -> None:
         screenshot(page, f"ui-{name}", self.screenshots)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until_served(address: str, server: "subprocess.Popen[str]", log: Path) -> None:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from capeval_pipeline.ingestion.batch import Batch, forget, ledger_of, no_readings, read_batch
+from capeval_pipeline.ingestion.batch import Batch, forget, ledger_of, read_batch
 from capeval_pipeline.ingestion.discovery import Place
+from capeval_pipeline.ingestion.parts import PART_TABLES, reading_schema
 from capeval_pipeline.ingestion.reading import Request
 from capeval_pipeline.ingestion.resolution import check_ledger, resolve
 from capeval_pipeline.storage.stored_rows import StoredRows, as_table, stored
+
+NO_READINGS = {name: StoredRows(reading_schema(name)) for name in PART_TABLES}
 
 
 class MemoryWorkspace:
@@ -45,7 +48,7 @@ class MemoryWorkspace:
     def _apply(self, batch: Batch) -> None:
         for benchmark_id, change in batch.changes.items():
             folder = Path(tempfile.mkdtemp(dir=self.folder))
-            readings = change.applied_to(self.readings.get(benchmark_id, no_readings()), folder / "readings")
+            readings = change.applied_to(self.readings.get(benchmark_id, NO_READINGS), folder / "readings")
             self.readings[benchmark_id] = {
                 name: stored(rows.table(), folder / f"{name}.parquet") for name, rows in readings.items()
             }

@@ -62,11 +62,6 @@ class TopicModelFit:
     def n_topics(self) -> int:
         return int(self.aptitude.shape[1])
 
-    def posterior_mean(self) -> FloatArray:
-        """E p_nl given the data, (n_items, n_models): Σ_class r (s m + Y)/(s + G)."""
-        mean = np.einsum("nc,cl->nl", self.responsibility, self.class_mean)
-        return np.asarray((self.concentration * mean + self.right) / (self.concentration + self.total))
-
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """One posterior draw of p, (n_items, n_models): a class an item, then independent Betas."""
         cumulative = np.cumsum(self.responsibility, axis=1)
