@@ -13,7 +13,7 @@ from capeval_pipeline.formats import long, votes
 from capeval_pipeline.formats.mapped_records import Records, join_path
 from capeval_pipeline.formats.mapping_file import load_mapping, mapping_beside
 from capeval_pipeline.formats.protocol import FileFacts, Reading, ReadOptions
-from capeval_pipeline.formats.refusals import FileRefused, message, refusal
+from capeval_pipeline.formats.refusals import MESSAGE_CHARACTERS, FileRefused, one_line, refusal
 from capeval_pipeline.formats.tabular import TableLayout
 
 KEYS: frozenset[str] = frozenset()
@@ -81,9 +81,9 @@ def read(path: Path, options: ReadOptions) -> Reading:
     try:
         mapping = load_mapping(file)
     except FileRefused as fault:
-        raise FileRefused(
-            "mapping_invalid", fault.location, message(path.name, "file", str(fault), "a mapping")
-        ) from fault
+        # the message says all of it already: the mapping, the key, what was found and what is expected
+        text = one_line(f"{path.name}: {fault}", MESSAGE_CHARACTERS)
+        raise FileRefused("mapping_invalid", fault.location, text) from fault
     if "model" not in mapping.fields and not mapping.is_of_votes and not options.model:
         raise refusal(path, "mapping_invalid", f"{file.name} maps no model", "model", "Map it, or give --model.")
     source = Records(path, mapping, options.limits)

@@ -135,6 +135,8 @@ def _load(path: Path, _size: int, _mtime_ns: int) -> MappingFile:
         for name in dict.fromkeys((*SCORE_FIELDS, *VOTE_FIELDS))
         if name in given and not (name == "generation" and _is_rank(given[name]))
     }
+    if kind not in (None, "json") and given.get("records") is not None:
+        raise _invalid(path, f"is for one JSON document, and the format is {kind}", "no records", key="records")
     flag = given.get("higher_is_better")
     if flag is not None and not isinstance(flag, bool):
         raise _invalid(path, f"is {shown(flag)}", "true or false", key="higher_is_better")

@@ -27,8 +27,10 @@ LISTS, DETAILS, REPORT = "A", "B", "C"
 MARKS = {
     LISTS: ('"no_generation"', '"no_logs"', '"resolved"'),
     DETAILS: ('"api_calls"', '"resolved"', '"cost"'),
-    REPORT: ('"completed_ids"', '"submitted_instances"', '"total_instances"'),
+    REPORT: ('"completed_ids"',),
 }
+SAID_BY_REPORTS = ('"submitted_instances"', '"resolved_ids"', '"unresolved_ids"')
+"""One of these, too: which of them comes first, and so within what is looked at, differs by release."""
 _OF_OBJECTS = re.compile(r'\{\s*"[^"]*"\s*:\s*\{')
 VERDICTS: dict[str, tuple[str, float | None]] = {
     "resolved": ("ok", 1.0),
@@ -53,7 +55,8 @@ def _shape(path: Path) -> str | None:
         return None
     if not _OF_OBJECTS.match(text) and '"api_calls"' in text:
         return None
-    return next((shape for shape, marks in MARKS.items() if all(mark in text for mark in marks)), None)
+    shape = next((shape for shape, marks in MARKS.items() if all(mark in text for mark in marks)), None)
+    return None if shape == REPORT and not any(mark in text for mark in SAID_BY_REPORTS) else shape
 
 
 def companions(path: Path) -> tuple[Path, ...]:

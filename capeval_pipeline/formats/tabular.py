@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats.cells import json_cell
 from capeval_pipeline.formats.json_text import JsonFault, parse_json
 from capeval_pipeline.formats.opening import head_of, is_compressed, numbered_lines, open_inflated, utf8_blocks
@@ -104,7 +105,7 @@ def table_layout(path: Path) -> TableLayout | None:
         return _json_lines_layout(text, head.is_whole)
     if file_suffix(path) not in (".csv", ".tsv", ".txt", "") or start.startswith(("[", "<")):
         return None
-    return _csv_layout(text)
+    return csv_layout(text)
 
 
 @lru_cache(maxsize=64)
@@ -147,7 +148,8 @@ def _json_lines_layout(text: str, is_whole: bool) -> TableLayout | None:
     return TableLayout("jsonl", tuple(names)) if names else None
 
 
-def _csv_layout(text: str) -> TableLayout | None:
+def csv_layout(text: str) -> TableLayout | None:
+    """Layout of a text as CSV, by its first row and what separates most of it; None if it has no row."""
     first_line, separator = 1, ""
     first, _, rest = text.partition("\n")
     named = first.strip().strip('"')
@@ -212,7 +214,7 @@ def batches(path: Path, layout: TableLayout, wanted: Sequence[str], limits: Limi
             fault = refusal(
                 path,
                 "too_many_bad_rows",
-                f"{n_bad} of {n_good + n_bad} rows are broken; the first: "
+                f"{n_bad} of {counted(n_good + n_bad, 'row')} broken; the first: "
                 f"{shown(batch.faults[0].message) if batch.faults else ''}",
                 f"fewer than {limits.n_bad_rows} (setting `limits.n_bad_rows`) or under half",
             )

@@ -2,16 +2,26 @@
 
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
 from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import READERS, lm_eval, wide
 from capeval_pipeline.formats.archive import is_zip, member_names
-from capeval_pipeline.formats.json_text import is_cut_json
+from capeval_pipeline.formats.json_text import JsonFault, is_cut_json, parse_json
+from capeval_pipeline.formats.mapping_file import load_mapping, mapping_beside
 from capeval_pipeline.formats.mapping_skeleton import skeleton
 from capeval_pipeline.formats.opening import Head, head_of
 from capeval_pipeline.formats.refusals import FileRefused, listed, message, one_line, refusal, shown
-from capeval_pipeline.formats.tabular import PARQUET_MAGIC, TABLE_SUFFIXES, file_suffix, table_layout
+from capeval_pipeline.formats.tabular import (
+    PARQUET_MAGIC,
+    TABLE_SUFFIXES,
+    TableLayout,
+    csv_layout,
+    file_suffix,
+    table_layout,
+)
 from capeval_pipeline.ingestion.discovery import PICKLE_START, pickle_refused
 
 UNDECIDED = 0.1
@@ -24,14 +34,26 @@ ITEM_COLUMNS = wide.ID_NAMES | set(wide.PROMPT_NAMES)
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 TEXT_SUFFIXES = (*(suffix for suffix in TABLE_SUFFIXES if suffix != ".parquet"), ".json")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
+DATABASE_STARTS = ((0, b"SQLite format 3\0"), (8, b"DUCK"))
+"""Where in a database its mark stands, and the mark."""
+PACKED_STARTS = {
+    b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x04\x22\x4d\x18": "lz4",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip", b"Rar!\x1a": "RAR",
+}  # fmt: skip
+"""First bytes of what is packed in a way that is not read."""
+TAR_MARK = (257, b"ustar")
+_HTML = re.compile(r"<(!doctype html|html)\b", re.IGNORECASE)
+_TOTALS_IN_HTML = re.compile(r"<h1>\s*metrics\s*</h1>", re.IGNORECASE)
+"""Heading of the totals in the report that simple-evals writes."""
 ARCHIVES = (".zip", ".eval", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".xz", ".7z")
 N_NEAREST = 3
 CLOSING = {"{": "}", "[": "]"}
 SHOWN_END = 16
 
 
-def detect(path: Path, wanted: str | None = None) -> str:
-    """Name of the reader for a file or folder; `wanted` (from --format) skips the detection.
+def detect(path: Path, wanted: str | None = None, mapping_file: Path | None = None) -> str:
+    """Name of the reader for a file or folder; `wanted` (from --format) skips the detection, `mapping_file` is one
+    that a person named and that may be for other files.
 
     Raises FileRefused: unknown_format, ambiguous_format, aggregate_only.
     """
@@ -46,7 +68,7 @@ def detect(path: Path, wanted: str | None = None) -> str:
     if confidences[best] < AGGREGATE_BELOW and not path.is_dir() and (fault := _totals(path)) is not None:
         raise fault
     if confidences[best] == 0:
-        raise unknown_format(path)
+        raise unknown_format(path, mapping_file)
     rivals = [
         name for name in ranked[1:] if confidences[name] >= confidences[best] - UNDECIDED and confidences[name] > 0
     ]
@@ -67,6 +89,9 @@ def _totals(path: Path) -> FileRefused | None:
     advice = "Export the samples."
     if lm_eval.is_results_file(path):
         return refusal(path, "aggregate_only", "totals of a run without its samples", "one record an item", advice)
+    text = head_of(path).text
+    if _HTML.match(text.lstrip()) and _TOTALS_IN_HTML.search(text):
+        return refusal(path, "aggregate_only", "an HTML report of totals", "one record an item", advice)
     layout = table_layout(path)
     if layout is None:
         return None
@@ -77,8 +102,9 @@ def _totals(path: Path) -> FileRefused | None:
     return None
 
 
-def unknown_format(path: Path) -> FileRefused:
-    """Refusal that shows the first keys, columns or bytes of a file and names the three nearest formats."""
+def unknown_format(path: Path, mapping_file: Path | None = None) -> FileRefused:
+    """Refusal that shows the first keys, columns or bytes of a file and names the three nearest formats, or what else
+    keeps it from being read."""
     if path.is_dir():
         found, advice = "is a folder whose files are no whole of a known format", "Give the files in it one by one."
         return refusal(path, "unknown_format", found, "items, results and pairs, or a HELM run", advice)
@@ -91,10 +117,14 @@ def unknown_format(path: Path) -> FileRefused:
         return refusal(path, "truncated", "begins as Parquet and ends without its footer", "a whole file", advice)
     if suffix in SPREADSHEETS:
         return refusal(path, "unknown_format", "is a spreadsheet", "text or Parquet", "Export the sheet as CSV.")
-    if suffix in DATABASES:
+    if suffix in DATABASES or any(head.start[at:].startswith(mark) for at, mark in DATABASE_STARTS):
         return refusal(
             path, "unknown_format", "is a database", "text or Parquet", "Export the table as CSV or Parquet."
         )
+    if (fault := _packed(path, head)) is not None:
+        return fault
+    if _HTML.match(head.text.lstrip()):
+        return refusal(path, "unknown_format", "is HTML", "text or Parquet", "Export the results, not a page of them.")
     if is_zip(head.start):
         return _unknown_archive(path)
     if (end := _unfinished_end(path, head)) is not None:
@@ -103,9 +133,39 @@ def unknown_format(path: Path) -> FileRefused:
     seen, keys = _seen(path)
     nearest = nearest_formats(keys)
     found = one_line(f"holds {seen}", 80)
-    advice = f"Nearest: {', '.join(nearest)}; or mapping.yml: {skeleton(path)}"
+    advice = f"Nearest: {', '.join(nearest)}; {_next_step(path, head, mapping_file)}"
     text = message(path.name, "file", found, "a known format", advice)
     return FileRefused("unknown_format", "file", text)
+
+
+def _packed(path: Path, head: Head) -> FileRefused | None:
+    """Refusal of what is packed in a way that is not read."""
+    tool = next((tool for mark, tool in PACKED_STARTS.items() if head.start.startswith(mark)), None)
+    if tool is not None:
+        return refusal(path, "codec_missing", f"is packed with {tool}", "gzip, zstd or nothing", "Unpack it.")
+    at, mark = TAR_MARK
+    if head.start[at:].startswith(mark):
+        return refusal(path, "unknown_format", "is a tar archive", "results", "Unpack it and give the folder.")
+    return None
+
+
+def _next_step(path: Path, head: Head, mapping_file: Path | None) -> str:
+    """What makes a file readable: the pattern of a mapping that is for other files, another name, or a mapping."""
+    mapping = mapping_file or mapping_beside(path)
+    if mapping is not None:
+        with suppress(FileRefused):
+            return f"{mapping.name} is for {shown(', '.join(load_mapping(mapping).files))}"
+    if _table_by_another_name(head) is not None:
+        return "a table in text is called .csv, .tsv or .txt"
+    return f"or mapping.yml: {skeleton(path)}"
+
+
+def _table_by_another_name(head: Head) -> TableLayout | None:
+    """Layout of a table in text whose name does not say that it is one."""
+    text = head.text.lstrip()
+    layout = csv_layout(text) if head.is_text and text[:1] not in ("{", "[", "<") else None
+    is_table = layout is not None and len(layout.columns) > 1 and any(len(row) > 1 for row in layout.sample)
+    return layout if is_table else None
 
 
 def _unknown_archive(path: Path) -> FileRefused:
@@ -134,10 +194,24 @@ def _damaged_text(path: Path, head: Head) -> FileRefused | None:
         place = head.start.index(b"\0")
         expected = "UTF-8, or UTF-16 with its byte-order mark"
         return refusal(path, "bad_encoding", f"byte 0x00 at byte {place}", expected, "Save as UTF-8.")
+    if head.is_text and (fault := _too_deep(path, head)) is not None:
+        return fault
     if head.is_text and "\n" not in head.text and "\r" in head.text.strip():
         return refusal(
             path, "unknown_format", "lines end in \\r alone", "\\n or \\r\\n", "Save it with those line ends."
         )
+    return None
+
+
+def _too_deep(path: Path, head: Head) -> FileRefused | None:
+    """Refusal of JSON that is nested more deeply than anything is read."""
+    if head.text.lstrip()[:1] not in CLOSING:
+        return None
+    try:
+        parse_json(head.text)
+    except JsonFault as fault:
+        if fault.reason == "nesting_too_deep":
+            return refusal(path, fault.reason, str(fault), "at most the setting `limits.json_depth`")
     return None
 
 
@@ -170,7 +244,7 @@ def nearest_formats(keys: set[str]) -> list[str]:
 def _seen(path: Path) -> tuple[str, set[str]]:
     """What is in a file, in words, and the keys or columns in it."""
     head = head_of(path)
-    layout = table_layout(path)
+    layout = table_layout(path) or _table_by_another_name(head)
     if layout is not None and layout.columns:
         word = "keys" if layout.kind == "jsonl" else "columns"
         return f"{word} {listed(layout.columns, 100)}", set(layout.columns)

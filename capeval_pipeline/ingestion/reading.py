@@ -110,7 +110,11 @@ def _read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pa
             return Staged(_unchanged(report, same), replaces=left, relies_on=tuple(same))
         report.file_id = own_id(unit, report.content_id, ledger)
         by_mapping = "mapping" if named_mapping(unit, request) is not None else None
-        report.format = detect(unit.path, request.format or by_mapping)
+        report.format = detect(
+            unit.path,
+            request.format or by_mapping,
+            None if unit.is_folder else request.mapping or unit.declared.mapping,
+        )
         parts = _read(unit, request, report, folder)
         if _state(unit) != before:
             raise _changed(unit)

@@ -65,7 +65,7 @@ def test_hostile_files_are_refused_one_by_one_and_the_good_one_beside_them_is_re
         "data.pkl": "pickle_refused",
         "disguised.csv": "pickle_refused",
         "sheet.xlsx": "unknown_format",
-        "deep.jsonl": "unknown_format",
+        "deep.jsonl": "nesting_too_deep",
         "totals.csv": "aggregate_only",
         "latin.json": "unknown_format",
         "out.csv": "link_refused",
