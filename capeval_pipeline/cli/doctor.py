@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import Invocation, invocation, print_table
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError
-from capeval_pipeline.reporting.numbers import counted
 
 PACKAGES = (
     "capeval-pipeline",

@@ -8,7 +8,7 @@ import typer
 
 from capeval_pipeline.cli.invocation import invocation
 from capeval_pipeline.cli.reading import BENCHMARK_HELP, published_benchmark
-from capeval_pipeline.reporting.numbers import counted
+from capeval_pipeline.counting import counted
 
 
 def export(

@@ -13,8 +13,9 @@ import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table, progress
 from capeval_pipeline.cli.reading import BENCHMARK_HELP
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import UsageError
-from capeval_pipeline.reporting.numbers import UNKNOWN, counted, shortened
+from capeval_pipeline.reporting.numbers import UNKNOWN, shortened
 
 if TYPE_CHECKING:
     from capeval_pipeline.sessions import Session, SessionStatus

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from capeval_pipeline.cli.invocation import Invocation, print_table
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
 from capeval_pipeline.reporting.numbers import errors_count
@@ -107,4 +108,4 @@ def print_view(view: View, rows: Sequence[dict[str, Any]], top: int) -> None:
         right=[column.heading for column in columns if column.is_number],
     )
     if len(shown) < len(rows):
-        typer.echo(f"{len(shown)} of {len(rows)} rows; --top 0 prints all")
+        typer.echo(f"{len(shown)} of {counted(len(rows), 'row')}; --top 0 prints all")

@@ -35,9 +35,7 @@ def report(
         known = [row["benchmark_id"] for row in ask(connection, queries.BENCHMARKS).rows]
         chosen = [match_benchmark(known, benchmark)] if benchmark else known
         if out is not None and len(chosen) != 1:
-            raise UsageError(
-                f"--out takes one report and there are {len(chosen)} benchmarks; name one with --benchmark"
-            )
+            raise UsageError(f"--out takes one report and these are {len(chosen)}; name one with --benchmark")
         try:
             if out is None:
                 written = write_pages(connection, call.settings.reports, chosen, say)

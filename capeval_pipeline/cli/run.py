@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, progress
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import UsageError
 
 
@@ -65,7 +66,7 @@ def report_lines(report: Any) -> list[str]:
             first = done.ran[0]
             names = ", ".join(entry.step.name for entry in done.ran)
             lines.append(
-                f"{done.benchmark_id}: {len(done.ran)} steps in {done.seconds:.1f} s ({names}); "
+                f"{done.benchmark_id}: {counted(len(done.ran), 'step')} in {done.seconds:.1f} s ({names}); "
                 f"first because {first.reason}"
             )
     if fresh:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table
-from capeval_pipeline.reporting.numbers import counted, covered
+from capeval_pipeline.counting import counted
+from capeval_pipeline.reporting.numbers import covered
 
 
 def status(

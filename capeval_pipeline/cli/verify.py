@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from capeval_pipeline.cli.invocation import invocation, print_table, progress
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError
-from capeval_pipeline.reporting.numbers import counted
 
 
 def verify(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats.content_hashes import text_hash
 from capeval_pipeline.formats.json_text import read_json_document
 from capeval_pipeline.formats.json_values import storable
@@ -37,7 +38,7 @@ def read(path: Path, options: ReadOptions) -> Reading:
         raise refusal(path, "bad_json", f"is {shown(document)}", "a list of questions")
     if not any(isinstance(question, dict) and "graded_list" in question for question in document):
         advice = "Take the file that ends in _eval_all.json."
-        raise refusal(path, "no_scores", f"{len(document)} questions without graded_list", "grades", advice)
+        raise refusal(path, "no_scores", f"{counted(len(document), 'question')} without graded_list", "grades", advice)
     return Reading(FileFacts(format="livecodebench"), _chunks(path, options, document, model))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.content_hashes import document_hash, text_hash
 from capeval_pipeline.formats.json_stream import json_pieces
@@ -401,7 +402,7 @@ class _Samples:
             )
         claimed = self.run.claimed
         if claimed is not None and len(self.documents) < claimed:
-            found = f"{len(self.documents)} documents"
+            found = counted(len(self.documents), "document")
             text = message(self.path.name, "file", found, f"{claimed} as the results file says", "The rest is not run.")
             self.notes.append((None, "warning", "file", "coverage", text))
         if self.run.repeats > 1:

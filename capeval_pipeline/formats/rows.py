@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.json_stream import json_pieces
 from capeval_pipeline.formats.json_text import JsonFault, parse_json
@@ -285,5 +286,6 @@ class OrderFlips:
     def tell(self, rows: RowCollector) -> None:
         """Warn once a file."""
         if self.n_flips:
-            found = f"{self.n_flips} of {self.n_pairs} pairs have another verdict in the other order ({self.example})"
+            pairs = counted(self.n_pairs, "pair")
+            found = f"{self.n_flips} of {pairs} with another verdict in the other order ({self.example})"
             rows.warn("order_dependent", found, "the same verdict in both orders", "Both rows are kept.")

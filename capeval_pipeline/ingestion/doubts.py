@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.storage.connections import scratch_connection
 
 if TYPE_CHECKING:
@@ -66,11 +67,14 @@ def _files(files: pa.Table) -> Finding:
     if refused or n_rejected:
         named = f" ({refused[0]}{' and others' if len(refused) > 1 else ''})" if refused else ""
         sentence = (
-            f"{len(refused)} of {len(rows)} files were refused{named} and {n_rejected:,} records of the others "
+            f"{len(refused)} of {counted(len(rows), 'file')} refused{named} and "
+            f"{counted(n_rejected, 'record')} of the others "
             "rejected; marts.ingest_report says why."
         )
         return Finding("raw.files", FILES_CHECK, False, sentence)
-    return Finding("raw.files", FILES_CHECK, True, f"All records of {len(rows)} files were kept or are repetitions.")
+    return Finding(
+        "raw.files", FILES_CHECK, True, f"Every record of {counted(len(rows), 'file')} was kept or is a repetition."
+    )
 
 
 def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
@@ -95,7 +99,9 @@ def _coverage(generations: pa.Table | StoredRows, minimum: float) -> Finding:
         if last:  # else each row is a cell of its own
             n_cells = count_different(connection, f"(from {relation} where status = 'ok')", ["item_id", "model_id"])
     share = n_cells / (n_items * n_models)
-    sentence = f"{n_cells:,} of {n_items * n_models:,} cells have a score ({share:.1%}); {minimum:.0%} are asked for."
+    sentence = (
+        f"Scores in {n_cells:,} of {counted(n_items * n_models, 'cell')} ({share:.1%}); {minimum:.0%} are asked for."
+    )
     return Finding("raw.generations", COVERAGE_CHECK, share >= minimum, sentence)
 
 
@@ -118,7 +124,7 @@ def _costs(generations: pa.Table | StoredRows) -> Finding:
     zero = [model for model, n_zero, _ in rows if n_zero]
     constant = [model for model, _, is_constant in rows if is_constant]
     doubts = [
-        f"{what} of {names[0]}{f' and {len(names) - 1} more models' if len(names) > 1 else ''}"
+        f"{what} of {names[0]}" + (f" and {counted(len(names) - 1, 'more model')}" if len(names) > 1 else "")
         for what, names in (("0 as the cost", zero), ("one cost for all answers", constant))
         if names
     ]
@@ -137,9 +143,11 @@ def _names(models: pa.Table, files: pa.Table) -> Finding:
         if row["look_alike_of"] is not None
     ]
     if alike:
-        sentence = f"{len(alike)} names look like another: {alike[0]}; `models:` in benchmark.yml joins spellings."
+        sentence = (
+            f"Names that look like another ({len(alike)}): {alike[0]}; `models:` in benchmark.yml joins spellings."
+        )
         return Finding("raw.models", NAMES_CHECK, False, sentence)
     if _warned(files)["same_vector"]:
         sentence = "Two names have the same scores on all items they share; raw.rejections names them (same_vector)."
         return Finding("raw.models", NAMES_CHECK, False, sentence)
-    return Finding("raw.models", NAMES_CHECK, True, f"No two of {models.num_rows} names look alike.")
+    return Finding("raw.models", NAMES_CHECK, True, f"No two of {counted(models.num_rows, 'name')} look alike.")

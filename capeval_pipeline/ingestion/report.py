@@ -124,6 +124,6 @@ def check_counts(file: str, *, n_read: int, n_kept: int, n_rejected: int, n_dupl
     """Raise AssertionError unless read = kept + rejected + duplicate: else a record was lost or counted twice."""
     if n_read != n_kept + n_rejected + n_duplicate:
         raise AssertionError(
-            f"{file}: {n_read} records read, but {n_kept} kept + {n_rejected} rejected + {n_duplicate} duplicate "
+            f"{file}: read {n_read}, but {n_kept} kept + {n_rejected} rejected + {n_duplicate} duplicate "
             f"= {n_kept + n_rejected + n_duplicate}"
         )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import dagster as dg
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.orchestration import driver
 from capeval_pipeline.orchestration.assets import build_graph
 from capeval_pipeline.orchestration.assets.marts import published_keys
@@ -17,7 +18,6 @@ from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.run_processes import end_dead_runs, mark_run
 from capeval_pipeline.orchestration.whole_changes import is_any_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
-from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.settings import Settings
 
 NIGHTLY, WEEKLY = "nightly_refresh", "weekly_studies"

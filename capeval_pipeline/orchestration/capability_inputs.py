@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import StageSkipped, UsageError
 from capeval_pipeline.orchestration.stages import Part
 from capeval_pipeline.stage_settings.capabilities import CapabilitiesSettings
@@ -69,7 +70,7 @@ def load_problem(part: Part) -> LabelledProblem:
         raise StageSkipped(f"{len(loaded.models)} model; a comparison takes two")
     if n_kept < FEWEST_KEPT_ITEMS:
         raise StageSkipped(
-            f"{n_kept} of {len(loaded.items)} items have two pairs of models that differ; clusters take "
+            f"{n_kept} of {counted(len(loaded.items), 'item')} have two pairs of models that differ; clusters take "
             f"{FEWEST_KEPT_ITEMS}"
         )
     return loaded
@@ -251,7 +252,7 @@ def cold_start_jobs(benchmark_id: str, published: Published, settings: Capabilit
         raise StageSkipped("judgments without scores do not say how a new model would be judged")
     if len(loaded.models) < FEWEST_MODELS_TO_HOLD_ONE_OUT:
         needed = FEWEST_MODELS_TO_HOLD_ONE_OUT
-        raise StageSkipped(f"{len(loaded.models)} models; holding one out takes {needed}")
+        raise StageSkipped(f"{counted(len(loaded.models), 'model')}; holding one out takes {needed}")
     keys = [
         hashlib.md5(f"{settings.seed}\x1f{benchmark_id}\x1f{model}".encode()).hexdigest() for model in loaded.models
     ]
@@ -294,5 +295,5 @@ def category_domains(
         return [(test, train)]
     domains = large_categories(problem)
     if len(domains) < 2:
-        raise StageSkipped(f"{len(domains)} categories have {FEWEST_ITEMS} items on which models differ")
+        raise StageSkipped(f"too few categories, {len(domains)}, have {FEWEST_ITEMS} items on which models differ")
     return [((domain,), None) for domain in domains]

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.markup import escaped, prose, sql_block
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted
+from capeval_pipeline.reporting.numbers import UNKNOWN, count
 from capeval_pipeline.reporting.page import document
 from capeval_pipeline.reporting.queries import Row, ask
 from capeval_pipeline.storage.lake import benchmark_key

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.queries import Row
 from capeval_pipeline.reporting.views import View
 
@@ -58,7 +59,7 @@ def table(view: View, rows: Sequence[Row], sql: str) -> str:
         body.append(f"<tr>{''.join(cells)}</tr>")
     caption = escaped(view.caption)
     if len(rows) > len(shown):
-        caption += f" First {len(shown)} of {len(rows):,} rows; the SQL below gives all."
+        caption += f" First {len(shown)} of {counted(len(rows), 'row')}; the SQL below gives all."
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(view.caption)}">'
         f"<table><caption><span>{caption}</span></caption><thead><tr>{heads}</tr></thead>"

@@ -96,11 +96,6 @@ def between(lower: Any, upper: Any, writer: Writer = score) -> str:
     return f"{low.removesuffix(' %') if high.endswith(' %') else low} to {high}"
 
 
-def counted(n: int, noun: str) -> str:
-    """A number with its noun: "1 item", "2,000 items"."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
 def true_minus(text: str) -> str:
     """A written number with a true minus sign, and without one where it shows as zero."""
     if text.startswith("-"):

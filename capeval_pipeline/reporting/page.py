@@ -9,11 +9,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.markup import escaped, json_block, prose, sql_block, table
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, counted, covered, errors_count, number
+from capeval_pipeline.reporting.numbers import UNKNOWN, covered, errors_count, number
 from capeval_pipeline.reporting.plotly_script import digest, packed_plotly, plotly_digest
 from capeval_pipeline.reporting.queries import Answer, Query, Row, ask
 from capeval_pipeline.reporting.sections import SECTIONS, STUDIES, Drawing, Section
@@ -122,11 +123,11 @@ def _footer(version: str) -> str:
 def _header(benchmark_id: str, facts: Row) -> str:
     n_cells = facts["n_models"] * facts["n_items"]
     coverage = covered(facts["n_scored_cells"] / n_cells) if n_cells else UNKNOWN
-    sizes = [f"{count(facts['n_models'])} models", f"{count(facts['n_items'])} items"]
+    sizes = [counted(facts["n_models"], "model"), counted(facts["n_items"], "item")]
     if facts["n_generations"]:
-        sizes.append(f"{count(facts['n_generations'])} answers, {coverage} of the cells have a score")
+        sizes.append(f"{counted(facts['n_generations'], 'answer')}, {coverage} of the cells have a score")
     if facts["n_judgments"]:
-        sizes.append(f"{count(facts['n_judgments'])} judgments of pairs")
+        sizes.append(f"{counted(facts['n_judgments'], 'judgment')} of pairs")
     low, high = facts["score_low"], facts["score_high"]
     scale = f"score {facts['metric'] or ''} {number(low)} to {number(high)}".replace("  ", " ")
     direction = "larger is better" if facts["higher_is_better"] else "smaller is better"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.numbers import dollars
 from capeval_pipeline.sessions.records import ArmStatus, SessionConfig, StopReason
 
@@ -22,7 +23,7 @@ def status_sentence(
     reason: StopReason | None,
 ) -> str:
     """How many calls were made, who leads with what interval, and who cannot be told from the leader yet."""
-    made = f"After {n_told:,} of {config.n_cells:,} calls ({_spent(n_told / config.n_cells, spent_usd)})"
+    made = f"After {n_told:,} of {counted(config.n_cells, 'call')} ({_spent(n_told / config.n_cells, spent_usd)})"
     if not best:
         return f"{made}: no answer counts yet."
     if is_certified and len(best) > 1:

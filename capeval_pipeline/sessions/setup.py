@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.methods.identification.allocation import AllocationSettings, make_allocation
 from capeval_pipeline.methods.identification.families import (
@@ -22,7 +23,6 @@ from capeval_pipeline.methods.identification.families import (
 from capeval_pipeline.methods.identification.policies import POLICIES
 from capeval_pipeline.methods.identification.records import FloatArray, IntArray, Predictor, default_batch, make_draws
 from capeval_pipeline.methods.item_factors import PairMoments
-from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.sessions.folder import content_version, items_content, predictor_content
 from capeval_pipeline.sessions.records import SessionChoices, SessionConfig, SessionItem
 from capeval_pipeline.sessions.source import BenchmarkSource, read_benchmark
@@ -165,7 +165,7 @@ def _items(source: BenchmarkSource, items: Iterable[str] | None) -> list[Session
     unknown = sorted(wanted - {item.item_id for item in source.items})
     if unknown:
         raise UsageError(
-            f"item {unknown[0]!r} is not in benchmark {source.benchmark_id!r} ({len(unknown)} such items); "
+            f"item {unknown[0]!r} is not in benchmark {source.benchmark_id!r} ({counted(len(unknown), 'such item')}); "
             "`capeval ingest` its items first"
         )
     if not wanted:
@@ -208,7 +208,7 @@ def _learn(source: BenchmarkSource, arms: Sequence[str], item_ids: Sequence[str]
             f"predictor, which needs {MIN_TRAINING_MODELS} models beside the arms with all items scored",
         )
     if np.unique(families[training]).size < 2:
-        return _Learned(None, reason=f"the {training.size} training models are one family of near-duplicates")
+        return _Learned(None, reason=f"all models to learn from ({training.size}) are one family of near-duplicates")
     if len(block.items) < MIN_ITEMS_FOR_PREDICTOR:
         return _Learned(
             None, reason=f"a predictor needs {MIN_ITEMS_FOR_PREDICTOR} items and there are {len(block.items)}"

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import TableContractError
 from capeval_pipeline.storage.connections import quoted, scratch_connection
 from capeval_pipeline.storage.stored_rows import STREAMED, StoredRows, find_repeated
@@ -36,7 +37,9 @@ def conform(table: Table, frame: pd.DataFrame | pa.Table, benchmark_id: str | No
     for column in table.columns:
         if not column.nullable and conformed.column(column.name).null_count:
             n_missing = conformed.column(column.name).null_count
-            raise TableContractError(f"{table.key}: {n_missing} rows have no {column.name}; expected one in every row")
+            raise TableContractError(
+                f"{table.key}: no {column.name} in {counted(n_missing, 'row')}; expected one in every row"
+            )
     check_grain(table.key, conformed, table.grain)
     return sort_by_grain(conformed, table.grain)
 
@@ -56,7 +59,9 @@ def conform_stored(table: Table, rows: StoredRows) -> StoredRows:
         found = connection.execute(f"select {counts} from {relation}").fetchall()[0] if required else ()
         for name, n_missing in zip(required, found, strict=True):
             if n_missing:
-                raise TableContractError(f"{table.key}: {n_missing} rows have no {name}; expected one in every row")
+                raise TableContractError(
+                    f"{table.key}: no {name} in {counted(n_missing, 'row')}; expected one in every row"
+                )
         if table.grain and find_repeated(connection, relation, [quoted(name) for name in table.grain], "repeated"):
             first = dict(zip(table.grain, connection.execute("from repeated limit 1").fetchall()[0], strict=True))
             named = ", ".join(f"{name}={value!r}" for name, value in first.items())

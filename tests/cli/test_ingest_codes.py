@@ -195,7 +195,7 @@ CASES: dict[str, tuple[dict[str, str | bytes] | Callable[[Path], None], str, str
     "extra_columns": ({"a.csv": "item_id,model,score,color\nq,elm,1,red\n"}, "file", "columns not used: color"),
     "summary_column": ({"a.csv": "item_id,elm,oak,average\nq,1,0,0.5\n"}, "column average", "left out"),
     "order_dependent": ({"a.jsonl": lines(GAMES | {"games": [{"score": "A>B"}, {"score": "A>B"}]})}, "file",
-                        "1 of 1 pairs have another verdict in the other order"),
+                        "1 of 1 pair with another verdict in the other order"),
     "id_reused": ({"a.csv": ASKED + "q,elm,1,One?\n", "b.csv": ASKED + "q,oak,1,Two?\n"},
                   "key q", "Each text is an item of its own."),
     "look_alike_model": ({"a.csv": HEADER + "q,lab/elm,1\nq,elm,0\n"}, "key lab/elm", "`models:` in benchmark.yml"),

@@ -35,14 +35,14 @@ READ = {"path": "a.csv", "status": "read", "n_rejected": 0}
 @pytest.mark.parametrize(
     ("files", "is_well", "words"),
     [
-        ([READ], True, "1 files"),
+        ([READ], True, "of 1 file was"),
         (
             [READ, {"path": "b.csv", "status": "refused", "n_rejected": 3}],
             False,
-            r"1 of 2 files were refused \(b.csv\)",
+            r"1 of 2 files refused \(b.csv\)",
         ),
         ([READ | {"n_rejected": 2}], False, "2 records of the others rejected"),
-        ([READ | {"n_rejected": 2, "replaced_by_file_id": "f2"}, READ], True, "1 files"),
+        ([READ | {"n_rejected": 2, "replaced_by_file_id": "f2"}, READ], True, "of 1 file was"),
     ],
     ids=["whole", "a refused file", "rejected records", "a file that was replaced does not count"],
 )
@@ -64,7 +64,7 @@ def test_coverage_counts_cells_with_a_score():
     # 4 cells, 3 with a score: 75 %
     assert outcome("cells_have_scores", raw(generations=cells("ok", "ok", "ok", "error"))) == (
         False,
-        "3 of 4 cells have a score (75.0%); 90% are asked for.",
+        "Scores in 3 of 4 cells (75.0%); 90% are asked for.",
     )
 
 
@@ -97,7 +97,7 @@ def answers(model: str, costs: list[tuple[float | None, float | None]]) -> list[
         (answers("m", [(0.1, 0.1), (0.2, 0.2)] * 3), True, "No cost is 0"),
         (answers("m", [(0.0, None), (0.2, 0.2)]), False, "0 as the cost of m;"),
         (answers("m", [(0.0, 0.0)] * 6), True, "No cost is 0"),
-        (answers("m", [(0.1, 0.1)] * 5) + answers("n", [(0.3, 0.3)] * 5), False, "one cost .* of m and 1 more models;"),
+        (answers("m", [(0.1, 0.1)] * 5) + answers("n", [(0.3, 0.3)] * 5), False, "one cost .* of m and 1 more model;"),
         (answers("m", [(0.1, 0.1)] * 4), True, "No cost is 0"),
         (answers("m", [(None, None)] * 6), True, "No cost is 0"),
     ],
@@ -113,7 +113,7 @@ def test_names_that_look_alike_are_told():
     models = [{"model_id": "lab/m-7b"}, {"model_id": "lab/m_7b", "look_alike_of": "lab/m-7b"}]
     found, sentence = outcome("names_are_distinct", raw(models=models))
     assert not found
-    assert sentence.startswith("1 names look like another: lab/m_7b like lab/m-7b;")
+    assert sentence.startswith("Names that look like another (1): lab/m_7b like lab/m-7b;")
     assert outcome("names_are_distinct", raw(models=models[:1]))[0]
 
 

@@ -63,7 +63,7 @@ def test_a_benchmark_without_scored_answers_is_skipped_with_the_reason():
 
 
 def test_a_single_model_is_nothing_to_choose_from():
-    with pytest.raises(StageSkipped, match="1 models and 10 items are left"):
+    with pytest.raises(StageSkipped, match="1 model and 10 items left"):
         run(quiz(1, 10))
 
 

@@ -95,12 +95,12 @@ def test_only_the_page_of_a_benchmark_that_changed_is_written(pages):
 
 
 def test_pages_of_another_state_than_the_published_one_are_told(pages):
-    assert pages.check() == (False, f"2 of 2 pages are not of what is published, the first that of {BARE}")
+    assert pages.check() == (False, f"Not of what is published: 2 of 2 pages, the first that of {BARE}")
     pages.write()
-    assert pages.check() == (True, "All 2 pages are of what is published.")
+    assert pages.check() == (True, "Made from what is published: 2 pages.")
     with duckdb.connect(str(pages.database)) as connection:
         connection.execute(f"update meta.partition_state set data_version = 'new' where benchmark_id = '{QUIZ}'")
-    assert pages.check() == (False, f"1 of 2 pages are not of what is published, the first that of {QUIZ}")
+    assert pages.check() == (False, f"Not of what is published: 1 of 2 pages, the first that of {QUIZ}")
 
 
 def test_a_page_that_was_deleted_is_written_again(pages):

@@ -94,7 +94,7 @@ def test_the_sentence_is_of_the_judge_with_the_most_votes(tables):
     row = verdicts(tables)["order_bias"]
     assert row["source_table"] == "marts.order_bias"
     assert row["sentence"] == (
-        "10 of 10 pairs judged in both orders (100.0 %) have another verdict in the other order. The answer shown "
+        "Verdicts that change with the order, of pairs judged in both: 10 of 10 (100.0 %). The answer shown "
         "first takes 100.0 % of the votes (72.2 to 100.0 %), a tie counting half: the order has an effect. So judges "
         "a, who has the most votes of 2 judges."
     )

@@ -77,8 +77,8 @@ def test_coverage_in_a_sentence(tables):
         ],
     )
     assert verdicts(tables)["coverage"]["sentence"] == (
-        "2 models x 2 items: 3 of 4 cells have a score (75.0 %); 0 errors, 0 answers without a verdict, 0 unusable, "
-        "1 cells not run. Errors are left out of every mean. Fewest: n with 1 of 2 items."
+        "Cells with a score: 3 of 4 (75.0 %; models x items: 2 x 2). Errors: 0, answers without a verdict: 0, "
+        "unusable: 0, cells not run: 1. Errors are left out of every mean. Fewest: n with 1 of 2 items."
     )
 
 
@@ -87,7 +87,7 @@ def test_coverage_of_judgments_in_a_sentence(tables):
     tables.fill("raw.models", [{"model_id": "m"}, {"model_id": "n"}])
     tables.fill("raw.judgments", [{"item_id": "i", "model_a_id": "m", "model_b_id": "n", "outcome": 1.0}])
     assert (
-        verdicts(tables)["coverage"]["sentence"] == "2 models, no scores. 1 judgments of pairs on 1 items by 1 judge."
+        verdicts(tables)["coverage"]["sentence"] == "Models: 2, no scores. Judgments of pairs: 1 (items: 1, judges: 1)."
     )
 
 
@@ -101,7 +101,7 @@ def test_costs_in_a_sentence(tables):
         ],
     )
     assert verdicts(tables)["costs"]["sentence"] == (
-        "Costs are known for 1 of 2 answers (50.0 %), of 1 of 2 models; $1,234.50 in all. 1 zero costs are reported."
+        "Known costs: of 1 of 2 answers (50.0 %), of 1 of 2 models; $1,234.50 in all. Costs reported as zero: 1."
     )
 
 
@@ -136,4 +136,4 @@ def test_not_all_cells_is_never_told_as_all(tables):
         "marts.cost_audit", "marts.order_bias", "marts.verdicts",
     )  # fmt: skip
     (told,) = [row["sentence"] for row in rows if row["question"] == "coverage"]
-    assert "2,999 of 3,000 cells have a score (99.9 %)" in told
+    assert "Cells with a score: 2,999 of 3,000 (99.9 %;" in told

@@ -55,7 +55,7 @@ def test_nan_of_an_arrow_table_becomes_null_too():
         ({"mean": [1, 2]}, "column 'mean' is not in the contract"),
         ({"strength": ["high", "low"]}, "column 'strength' holds .*; expected double"),
         ({"model_id": ["a", "a"]}, r"2 rows for benchmark_id='arc', model_id='a'; expected 1"),
-        ({"model_id": ["a", None]}, "1 rows have no model_id"),
+        ({"model_id": ["a", None]}, "no model_id in 1 row"),
     ],
 )
 def test_a_frame_that_does_not_fit_is_refused_with_the_place(changes, message):
@@ -78,7 +78,7 @@ def test_an_empty_table_has_all_columns():
     [
         ({}, ""),
         ({"model_id": ["a", "a"]}, "several rows for benchmark_id='arc', model_id='a'; expected 1"),
-        ({"model_id": ["a", None]}, "1 rows have no model_id"),
+        ({"model_id": ["a", None]}, "no model_id in 1 row"),
     ],
 )
 def test_rows_in_files_go_through_the_same_gate(tmp_path, changes, complaint):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.assets.capability_uses import (
     cold_start,
@@ -220,7 +221,7 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     else:
         raise StageSkipped("no item has a prompt or an embedding")
     n_silent = int((~vectors.any(axis=1)).sum())
-    sentence = f"{len(items):,} items are placed by {embedder} in {vectors.shape[1]} dimensions" + (
+    sentence = f"{embedder} places {counted(len(items), 'item')} in {counted(vectors.shape[1], 'dimension')}" + (
         f"; {n_silent:,} of them have no text that could be placed." if n_silent else "."
     )
     return StageResult(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import StageSkipped
 from capeval_pipeline.orchestration.stages import Part, StageResult, Verdict, stage_asset
 from capeval_pipeline.stage_settings.identification import IdentificationSettings
@@ -56,8 +57,9 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     block = encode_score_block(part.read("intermediate.item_scores"))
     if not block.items or len(block.models) < 2:
         raise StageSkipped(
-            f"no complete block of at least 2 models and 1 item ({len(block.models)} models and {len(block.items)} "
-            f"items are left, {block.n_models_dropped} models and {block.n_items_dropped} items have missing scores)"
+            "no complete block of at least 2 models and 1 item "
+            f"({counted(len(block.models), 'model')} and {counted(len(block.items), 'item')} left; scores are missing "
+            f"of {counted(block.n_models_dropped, 'model')} and {counted(block.n_items_dropped, 'item')})"
         )
     split, predictor, reason = _predictor(part, settings, block)
     policies, left_out = _policies(settings, part.is_full, predictor is not None)
@@ -112,7 +114,6 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
     from capeval_pipeline.arrays.score_block import look_alike_pairs, split_block
     from capeval_pipeline.methods.identification.families import MIN_ITEMS_FOR_PREDICTOR, MIN_TRAINING_MODELS, Split
     from capeval_pipeline.methods.identification.study import fit_predictor
-    from capeval_pipeline.reporting.numbers import counted
 
     split = split_block(
         block,
@@ -125,13 +126,14 @@ def _predictor(part: Part, settings: IdentificationSettings, block: ScoreBlock) 
     reason = ""
     if split.training.size < MIN_TRAINING_MODELS:
         reason = (
-            f"only {split.training.size} of the {len(block.models)} models can be set aside to teach a predictor, "
+            f"only {split.training.size} of {counted(len(block.models), 'model')} can be set aside to "
+            "teach a predictor, "
             f"which needs {MIN_TRAINING_MODELS}"
         )
     elif np.unique(families).size < 2:
-        reason = f"the {split.training.size} training models are one family of near-duplicates"
+        reason = f"all models to learn from ({split.training.size}) are one family of near-duplicates"
     elif len(block.items) < MIN_ITEMS_FOR_PREDICTOR:
-        reason = f"a predictor needs {MIN_ITEMS_FOR_PREDICTOR} items and there are {len(block.items)}"
+        reason = f"a predictor needs {MIN_ITEMS_FOR_PREDICTOR} items and the number of items is {len(block.items)}"
     if reason:
         # Nobody learns from the training side now, so its models need not be kept from the arms.
         if settings.arms is None and settings.training_models is None:

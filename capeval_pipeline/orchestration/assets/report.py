@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, sql_line
 from capeval_pipeline.orchestration.assets.marts import mart_keys, marts_code
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
@@ -12,7 +13,6 @@ from capeval_pipeline.orchestration.records import VersionRecord, asset_key, lat
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace, file_lock
-from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.storage.sql_models import SqlProject
 
 PAGES = "report.pages"
@@ -62,11 +62,11 @@ def build_report_check(project: SqlProject) -> dg.AssetChecksDefinition:
         versions = page_versions(workspace, project) if workspace.settings.database.exists() else {}
         stale = stale_pages(workspace, versions, made)
         first = f", the first that of {stale[0]}" if stale else ""
-        told = f"{len(stale)} of {len(versions)} pages are not of what is published{first}"
+        told = f"Not of what is published: {len(stale)} of {counted(len(versions), 'page')}{first}"
         return dg.AssetCheckResult(
             passed=not stale,
             severity=dg.AssetCheckSeverity.WARN,
-            description=told if stale else f"All {len(versions)} pages are of what is published.",
+            description=told if stale else f"Made from what is published: {counted(len(versions), 'page')}.",
         )
 
     return pages_are_current

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
 from capeval_pipeline.orchestration.code_versions import code_version
@@ -14,7 +15,6 @@ from capeval_pipeline.orchestration.records import VersionRecord, asset_key, lat
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS
 from capeval_pipeline.orchestration.workspace import Workspace
-from capeval_pipeline.reporting.numbers import counted
 from capeval_pipeline.storage.tables import TABLES
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.numbers import between, count, is_unknown, score
@@ -31,7 +32,7 @@ def bias_curve(curve: Sequence[Row], estimates: Sequence[Row]) -> Figure | None:
     )
     headline = by_name.get("headline", {})
     description = (
-        f"The naive oracle falls from {score(observed[0]['naive_value'])} with {count(observed[0]['g'])} draws to "
+        f"The naive oracle falls from {score(observed[0]['naive_value'])} with {counted(observed[0]['g'], 'draw')} to "
         f"{score(observed[-1]['naive_value'])} with {count(observed[-1]['g'])}. "
         f"With luck removed: {score(headline.get('value'))} "
         f"({between(headline.get('lower'), headline.get('upper'))})."
@@ -101,4 +102,4 @@ def _curve(observed: Sequence[Row], forecast: Sequence[Row]) -> list[dict[str, A
 
 
 def _hover(name: str, row: Row) -> str:
-    return spec.hover(name, f"{count(row['g'])} draws: {score(row['naive_value'])}")
+    return spec.hover(name, f"{counted(row['g'], 'draw')}: {score(row['naive_value'])}")

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
-from capeval_pipeline.reporting.numbers import between, counted, number, percent
+from capeval_pipeline.reporting.numbers import between, number, percent
 from capeval_pipeline.reporting.queries import Row
 
 READABLE = 16

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
-from capeval_pipeline.reporting.numbers import between, count, is_unknown, percent_value
+from capeval_pipeline.reporting.numbers import between, is_unknown, percent_value
 from capeval_pipeline.reporting.queries import Row
 
 CONTROL = "carry_over_control"
@@ -134,7 +135,7 @@ def _hover(row: Row, subset: str) -> str:
     return spec.hover(
         method_name(row),
         f"{subset}: {percent_value(row['gain_percent'])} ({interval})",
-        f"{count(row['n_pairs'])} pairs",
+        counted(row["n_pairs"], "pair"),
     )
 
 

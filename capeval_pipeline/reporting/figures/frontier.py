@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.numbers import between, dollars, is_unknown, score
@@ -217,7 +218,10 @@ def _hover(name: str, row: Row, told: Told) -> str:
 
 
 def _description(priced: Sequence[Row], headline: Sequence[Row], is_point: bool, verdict: str, told: Told) -> str:
-    parts = [f"Mean quality against mean cost of an item for {len(priced)} single models and for mixtures of them."]
+    parts = [
+        f"Mean quality against mean cost of an item for {counted(len(priced), 'single model')} and "
+        "for mixtures of them."
+    ]
     if priced:
         best = best_model(priced)
         parts.append(
@@ -241,7 +245,7 @@ def _note(priced: Sequence[Row], models: Sequence[Row], verdict: str, *, has_rou
         )
     n_free = len(models) - len(priced)
     if n_free > 0:
-        note += f"{n_free} models at cost 0 have no place on a log axis. "
+        note += f"A log axis has no place for cost 0 ({counted(n_free, 'model')}). "
     if verdict == "bracket_only":
         note += "The shaded region holds the answer; no curve inside it is claimed."
     elif verdict == "upper_bound_only":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.numbers import between, count, is_unknown, percent, score
@@ -75,8 +76,10 @@ def identification_curves(rows: Sequence[Row]) -> Figure | None:
     )
     reached = {row["policy"]: row["pulls_for_target"] for row in kept if not is_unknown(row["pulls_for_target"])}
     told = ", ".join(f"{policy_name(policy)} {count(reached[policy])}" for policy in order if policy in reached)
-    description = f"Share of replays that name a best model against calls spent, {len(order)} policies." + (
-        f" Calls until {percent(targets[0])}: {told}." if told and targets else ""
+    description = (
+        "Share of replays that name a best model against calls spent, "
+        f"{'1 policy' if len(order) == 1 else f'{len(order)} policies'}."
+        + (f" Calls until {percent(targets[0])}: {told}." if told and targets else "")
     )
     note = "Bands: 95 % for the number of replays. Click a name in the legend to hide it."
     if "race" in by_policy:
@@ -113,7 +116,7 @@ def interval_widths(rows: Sequence[Row]) -> Figure | None:
                 "hovertext": [
                     spec.hover(
                         INTERVALS.get(interval, interval),
-                        f"after {count(row['n_answers'])} answers {score(row['mean_width'])} wide",
+                        f"after {counted(row['n_answers'], 'answer')} {score(row['mean_width'])} wide",
                         f"missed at some count so far: {percent(row['miss_any_time'])} of arms",
                     )
                     for row in members
@@ -125,7 +128,9 @@ def interval_widths(rows: Sequence[Row]) -> Figure | None:
         spec.axis("answers of one model, log axis", **spec.log_cost_ticks(row["n_answers"] for row in kept)),
         spec.axis("mean width of the interval", rangemode="tozero"),
     )
-    description = f"Mean width of {len(traces)} kinds of intervals under {policy_name(policy)}, by answers of a model."
+    description = (
+        f"Mean width of {counted(len(traces), 'kind')} of intervals under {policy_name(policy)}, by answers of a model."
+    )
     return Figure(traces, layout, description, f"Intervals under {policy_name(policy)}; hover for how often they miss.")
 
 
@@ -133,8 +138,8 @@ def _hover(row: Row) -> str:
     interval = between(row["lower"], row["upper"], percent)
     return spec.hover(
         policy_name(row["policy"]),
-        f"{count(row['pull_budget'])} calls: {percent(row['accuracy'])} ({interval})",
-        f"{count(row['n_runs'])} replays",
+        f"{counted(row['pull_budget'], 'call')}: {percent(row['accuracy'])} ({interval})",
+        counted(row["n_runs"], "replay"),
     )
 
 

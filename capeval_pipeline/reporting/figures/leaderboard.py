@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
 from capeval_pipeline.reporting.numbers import between, count, score
@@ -31,7 +32,7 @@ def leaderboard(rows: Sequence[Row]) -> Figure | None:
     )
     best = shown[0][1]
     description = (
-        f"Mean score of {len(shown)} models with 95 % intervals, best on top. {best['model_id']} leads with "
+        f"Mean score of {counted(len(shown), 'model')} with 95 % intervals, best on top. {best['model_id']} leads with "
         f"{score(best['mean_score'])} ({between(best['score_lower'], best['score_upper'])})."
     )
     note = "Models of a tie group cannot be told from the group's first one. " + spec.left_out(len(shown), len(rows))
@@ -63,5 +64,5 @@ def _hover(row: Row) -> str:
     ranks = f"rank {row['rank']}, could be {between(row['rank_lower'], row['rank_upper'], count)}"
     interval = between(row["score_lower"], row["score_upper"])
     return spec.hover(
-        str(row["model_id"]), f"{score(row['mean_score'])} ({interval})", ranks, f"{count(row['n_items'])} items"
+        str(row["model_id"]), f"{score(row['mean_score'])} ({interval})", ranks, counted(row["n_items"], "item")
     )

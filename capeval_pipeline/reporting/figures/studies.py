@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.estimator_names import ESTIMATORS
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import DASHES, SERIES, SYMBOLS, Figure
-from capeval_pipeline.reporting.numbers import between, count, is_unknown, percent, score
+from capeval_pipeline.reporting.numbers import between, is_unknown, percent, score
 from capeval_pipeline.reporting.queries import Row
 
 WORLDS = {
@@ -31,7 +32,7 @@ def bias_decay(rows: Sequence[Row]) -> Figure | None:
             WORLDS.get(world, world),
             index,
             [
-                f"{count(row['n_generations'])} draws: {score(row['bias'])} too high, "
+                f"{counted(row['n_generations'], 'draw')}: {score(row['bias'])} too high, "
                 f"exponent {score(row['local_exponent'])}"
                 for row in members
             ],
@@ -97,8 +98,9 @@ def interval_coverage(rows: Sequence[Row]) -> Figure | None:
             world,
             index,
             [
-                f"{count(row['n_generations'])} draws: {percent(row['coverage'])} of {count(row['n_seeds'])} "
-                f"benchmarks ({between(row['coverage_lower'], row['coverage_upper'], percent)})"
+                f"{counted(row['n_generations'], 'draw')}: {percent(row['coverage'])} of "
+                f"{counted(row['n_seeds'], 'benchmark')} "
+                f"({between(row['coverage_lower'], row['coverage_upper'], percent)})"
                 for row in members
             ],
         )
@@ -123,12 +125,12 @@ def interval_coverage(rows: Sequence[Row]) -> Figure | None:
     least = min(drawn, key=lambda row: (row["coverage"], row["world"]))
     description = (
         f"Measured coverage of nominal 95 % intervals; the lowest is {percent(least['coverage'])} in the world "
-        f"{least['world']} with {count(least['n_generations'])} draws."
+        f"{least['world']} with {counted(least['n_generations'], 'draw')}."
     )
     limits = between(least["coverage_lower"], least["coverage_upper"], percent)
     note = (
-        f"Dotted: the promised 95 %. A point is {count(least['n_seeds'])} benchmarks of {count(least['n_items'])} "
-        f"items, so the lowest may be anything from {limits}."
+        f"Dotted: the promised 95 %. A point is {counted(least['n_seeds'], 'benchmark')} of "
+        f"{counted(least['n_items'], 'item')}, so the lowest may be anything from {limits}."
     )
     return Figure(traces, layout, description, note)
 

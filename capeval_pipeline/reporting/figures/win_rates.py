@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures import spec
 from capeval_pipeline.reporting.figures.spec import Figure
-from capeval_pipeline.reporting.numbers import UNKNOWN, count, is_unknown, number, percent
+from capeval_pipeline.reporting.numbers import is_unknown, number, percent
 from capeval_pipeline.reporting.queries import Row
 
 
@@ -58,8 +59,9 @@ def win_rates(rows: Sequence[Row]) -> Figure | None:
     )
     n_unclear = sum(row["verdict"] == "cannot_tell" for row in rows) // 2
     description = (
-        f"Probability that the model of a row beats the model of a column, {len(models)} models, best first. "
-        f"{n_unclear} of {len(rows) // 2} pairs cannot be told apart."
+        "Probability that the model of a row beats the model of a column, "
+        f"{counted(len(models), 'model')}, best first. {n_unclear} of "
+        f"{counted(len(rows) // 2, 'pair')} cannot be told apart."
     )
     note = (
         "Win rates on items where the two differ, as the strengths give them; ? marks pairs that cannot be told apart. "
@@ -79,6 +81,6 @@ def _hover(row: Row) -> str:
     told = verdicts.get(row["verdict"], f"a real difference, adjusted p = {number(row['p_adjusted'])}")
     rate = percent(row["win_probability"])
     chance = "not connected by comparisons" if is_unknown(row["win_probability"]) else f"wins {rate} where they differ"
-    shared = count(row["n_shared_items"])
-    items = f"{shared} shared items" if shared != UNKNOWN else ""
+    shared = row["n_shared_items"]
+    items = "" if is_unknown(shared) else counted(shared, "shared item")
     return spec.hover(f"{row['row_model_id']} against {row['column_model_id']}", chance, told, items)

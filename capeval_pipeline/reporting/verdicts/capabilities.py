@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures.ecc_gains import router_name
 from capeval_pipeline.reporting.numbers import true_minus
 
@@ -65,11 +66,12 @@ def clusters_sentence(
     sentence = "; ".join(parts) + "." + _best_sentence(best)
     if n_dropped:
         sentence += (
-            f" {n_dropped:,} of {n_items:,} items had fewer than two pairs of models that differ and say nothing: "
+            f" {n_dropped:,} of {counted(n_items, 'item')} had fewer than two pairs of models that "
+            "differ and say nothing: "
             "every gain is for items on which models disagree."
         )
     if n_models_left_out:
-        sentence += f" {n_models_left_out:,} models with lower scores are left out of the clusters."
+        sentence += f" Left out of the clusters: {counted(n_models_left_out, 'model')} with lower scores."
     return sentence + _crowded(n_clusters, n_training_items)
 
 
@@ -113,7 +115,9 @@ def _crowded(n_clusters: int, n_training_items: int | None) -> str:
     """A warning where a configured number of clusters has fewer than five items each."""
     if n_training_items is None or n_clusters <= max(n_training_items / 5, 1):
         return ""
-    return f" {n_clusters} clusters are many for {n_training_items:,} training items; only the ridge holds them."
+    return (
+        f" {n_clusters} clusters are many for {counted(n_training_items, 'training item')}; only the ridge holds them."
+    )
 
 
 def is_probe_useful(*, excess_disjoint_lower: float, gain_all: float, control_all: float) -> bool:
@@ -171,7 +175,7 @@ def routing_sentence(
         "" if math.isnan(share) else f", {true_minus(f'{100 * share:.0f} %')} of what perfect routing would add"
     )
     sentence = (
-        f"Routing {n_items:,} test items by {router_name(router)} reaches {score:.3f} "
+        f"Routing {counted(n_items, 'test item')} by {router_name(router)} reaches {score:.3f} "
         f"({score_lower:.3f} to {score_upper:.3f}){share_text}; "
         f"always {global_best_model}: {global_best:.3f}, perfect: {oracle:.3f}."
     )
@@ -202,7 +206,11 @@ def policies_sentence(
         f"{_points(eig_disjoint)}, {_points(fixed_disjoint)} and {_points(random_disjoint)}. "
         f"{100 * informative_eig:.0f} % of the most informative pairs differ, {100 * informative_random:.0f} % of "
         "random ones."
-        + (f" Asked and predicted are {n_models_asked} models spread over the ranking." if n_models_asked else "")
+        + (
+            f" Asked and predicted are {counted(n_models_asked, 'model')} spread over the ranking."
+            if n_models_asked
+            else ""
+        )
     )
 
 
@@ -211,7 +219,8 @@ def sensitivity_sentence(
 ) -> str:
     """How far the probe's figures move with its draw."""
     return (
-        f"Over {n_draws} draws of the probe {method} gains {_points(mean_all)} on average (sd {sd_all:.1f}); on pairs "
+        f"Over {counted(n_draws, 'draw')} of the probe {method} gains {_points(mean_all)} on average "
+        f"(sd {sd_all:.1f}); on pairs "
         f"sharing no model with the probe {_points(mean_disjoint)} (sd {sd_disjoint:.1f})."
     )
 
@@ -227,8 +236,9 @@ def cold_start_sentence(
 ) -> str:
     """How well a new model's profile is known after some comparisons; the figure to quote is on unseen pairs."""
     return (
-        f"On pairs that nothing has decided yet, a new model's profile from {pull_budget} comparisons gains "
-        f"{_points(hierarchical_unseen)} over a single strength (mean of {n_held_out} held out models); on all its "
+        f"On pairs that nothing has decided yet, a new model's profile from {counted(pull_budget, 'comparison')} gains "
+        f"{_points(hierarchical_unseen)} over a single strength (mean of "
+        f"{counted(n_held_out, 'model')} held out); on all its "
         f"pairs {_points(hierarchical)}, the published rule {_points(authors)}, a rule without clusters "
         f"{_points(control)}."
     )

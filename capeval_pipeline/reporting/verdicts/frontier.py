@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.numbers import between, percent, true_minus
 
 _NAMED_MODELS = 3
@@ -120,9 +121,13 @@ def draws_sentence(*, needed: int | None, n_generations: int, target_bias: float
     target = f"{100 * target_bias:g} point" + ("" if math.isclose(target_bias, 0.01) else "s")
     if needed is None:
         return (
-            f"More than 100 draws per cell would be needed for a naive bias below {target}; there are {n_generations}."
+            f"More than 100 draws per cell would be needed for a naive bias below {target}; the number "
+            f"here is {n_generations}."
         )
-    return f"At least {needed} draws per cell are needed for a naive bias below {target}; there are {n_generations}."
+    return (
+        f"At least {needed} draws per cell are needed for a naive bias below {target}; the number here is "
+        f"{n_generations}."
+    )
 
 
 def left_out_sentence(left_out: Sequence[str], n_models: int) -> str | None:
@@ -131,7 +136,7 @@ def left_out_sentence(left_out: Sequence[str], n_models: int) -> str | None:
         return None
     named = "; ".join(left_out[:_NAMED_MODELS])
     more = f"; and {len(left_out) - _NAMED_MODELS} more" if len(left_out) > _NAMED_MODELS else ""
-    return f"This is among {n_models} models; left out: {named}{more}."
+    return f"This is among {counted(n_models, 'model')}; left out: {named}{more}."
 
 
 def router_sentence(
@@ -156,7 +161,8 @@ def router_sentence(
     limits = between(100 * gain_lower, 100 * gain_upper, lambda points: true_minus(f"{points:+.1f}"))
     told = f"{true_minus(f'{100 * gain:+.1f}')} points" + (f", {limits}" if limits != "–" else "")
     first = (
-        f"On {n_items} test items a router by cluster reaches {_share(quality)} at the cost of {best_model}, which "
+        f"On {counted(n_items, 'test item')} a router by cluster reaches {_share(quality)} at the "
+        f"cost of {best_model}, which "
         f"reaches {_share(best_quality)} there ({told})"
     )
     if math.isnan(oracle_quality) or oracle_quality <= best_quality:

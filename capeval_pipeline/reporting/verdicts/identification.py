@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting.figures.identification import policy_name
-from capeval_pipeline.reporting.numbers import counted, true_minus
+from capeval_pipeline.reporting.numbers import true_minus
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,12 @@ def _found(
         if figures is not None
     ]
     others = f" ({counted(n_training_models, 'other')} taught the predictor)" if n_training_models else ""
-    what = f"To name the best of {n_arms} models{others} in {_percent(target)} of {n_runs} replays"
+    what = (
+        f"To name the best of {counted(n_arms, 'model')}{others} in {_percent(target)} of {counted(n_runs, 'replay')}"
+    )
     if not shown:
         return f"{what} none of the compared policies has a reference here."
-    return f"{what} {_join(shown)}, of {n_cells:,} stored answers."
+    return f"{what} {_join(shown)}, of {counted(n_cells, 'stored answer')}."
 
 
 def _saving(
@@ -105,27 +108,36 @@ def _saving(
     residual_variance_ratio: float,
 ) -> str:
     if math.isnan(pulse.saving):
-        return f"No saving can be stated from {n_runs} replays, because the accuracy asked for is not always reached."
+        return (
+            f"No saving can be stated from {counted(n_runs, 'replay')}, because the accuracy asked for is "
+            "not always reached."
+        )
     has_limits = not (math.isnan(pulse.saving_lower) or math.isnan(pulse.saving_upper))
     limits = (
         f"90 % interval {_percent(pulse.saving_lower)} to {_percent(pulse.saving_upper)}"
         if has_limits
         else "its interval is open, since not every resample reaches the accuracy"
     )
-    basis = f"saving against UCB-E {_percent(pulse.saving)}, {limits}, {n_runs} replays"
+    basis = f"saving against UCB-E {_percent(pulse.saving)}, {limits}, {counted(n_runs, 'replay')}"
     if has_limits and pulse.saving_lower > 0:
-        text = f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, {n_runs} replays)"
+        text = (
+            f"Predictions from other models save {_percent(pulse.saving)} against UCB-E ({limits}, "
+            f"{counted(n_runs, 'replay')})"
+        )
         if pulse.saving > 1 - residual_variance_ratio:
             text += "; what exceeds the ceiling is luck of these replays, or predictions that improve with more answers"
         return f"{text}."
     if not math.isnan(residual_variance_ratio) and residual_variance_ratio > 0.95:
         reason = f"they explain only {_percent(1 - residual_variance_ratio)} of the variance of the scores"
     elif ucb_e.pulls <= 1.5 * first_sweep:
-        reason = f"UCB-E is done soon after the first sweep of {first_sweep:,} calls, which nobody can skip"
+        reason = f"UCB-E is done soon after the first sweep of {counted(first_sweep, 'call')}, which nobody can skip"
     elif ucb_e.pulls >= 0.9 * n_cells:
         reason = "the best models are so close that almost every answer is needed"
     else:
-        return f"No saving by prediction is shown ({basis}): {n_runs} replays cannot tell the difference from none."
+        return (
+            f"No saving by prediction is shown ({basis}): {counted(n_runs, 'replay')} cannot tell the "
+            "difference from none."
+        )
     return f"Prediction saves nothing here ({basis}), because {reason}."
 
 
@@ -138,21 +150,21 @@ def _ceiling(residual_variance_ratio: float, pairing_ratio: float, first_sweep: 
         text += (
             f"; asking the best models the same items saves {_percent(1 - pairing_ratio)} of a comparison's variance"
         )
-    return f"{text}; the first sweep alone costs {first_sweep:,} calls."
+    return f"{text}; the first sweep alone costs {counted(first_sweep, 'call')}."
 
 
 def _certified(race: RaceFigures, n_runs: int) -> str:
     if race.n_certified == 0:
-        return f"The certified race never ended within its calls ({n_runs} replays)."
+        return f"The certified race never ended within its calls ({counted(n_runs, 'replay')})."
     return (
-        f"The certified race proved a best model in {race.n_certified} of {n_runs} replays after "
+        f"The certified race proved a best model in {race.n_certified} of {counted(n_runs, 'replay')} after "
         f"{_percent(race.median_share)} of all answers (median), {race.n_wrong} wrongly, at most "
         f"{_percent(race.delta)} allowed."
     )
 
 
 def _calls(pulls: float, n_cells: int) -> str:
-    return "never gets there" if math.isnan(pulls) else f"needs {pulls:,.0f} calls ({_percent(pulls / n_cells)})"
+    return "never gets there" if math.isnan(pulls) else f"needs {counted(pulls, 'call')} ({_percent(pulls / n_cells)})"
 
 
 def _percent(share: float) -> str:

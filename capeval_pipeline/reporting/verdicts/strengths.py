@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from capeval_pipeline.reporting.numbers import between, counted, score
+from capeval_pipeline.counting import counted
+from capeval_pipeline.reporting.numbers import between, score
 
 N_NAMED = 3
 
@@ -35,7 +36,7 @@ def strengths_sentence(
         reached = f"a {measure} of {score(mean_score)} (no interval: the range of scores is not declared)"
     else:
         reached = f"a {measure} of {score(mean_score)} ({between(score_lower, score_upper)})"
-    leads = "is the only model," if n_models == 1 else f"leads {n_models:,} models"
+    leads = "is the only model," if n_models == 1 else f"leads {counted(n_models, 'model')}"
     parts = [f"{best_model} {leads} on {counted(n_items, 'item')} with {reached}"]
     if tied_models:
         named = ", ".join(tied_models[:N_NAMED])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.ecc_gains import method_name, router_name
 from capeval_pipeline.reporting.numbers import (
@@ -29,7 +30,8 @@ def clusters_alike(rows: Sequence[Row]) -> str:
     if len(weights) < 2 or any(row["n_compared"] for row in rows) or max(weights) - min(weights) > ALIKE:
         return ""
     return (
-        f"The comparisons do not tell the {len(rows)} clusters apart: each holds about {percent(weights[0])} of the "
+        f"The comparisons do not tell the {counted(len(rows), 'cluster')} apart: each holds about "
+        f"{percent(weights[0])} of the "
         f"items, and in none was a model compared often enough to be ranked, so they are not listed."
     )
 

@@ -1,5 +1,6 @@
 """Views on finding the best model with few calls: the replays, their classes of difficulty, the intervals."""
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.reporting import queries
 from capeval_pipeline.reporting.figures.identification import INTERVALS as INTERVAL_NAMES
 from capeval_pipeline.reporting.figures.identification import policy_name
@@ -29,7 +30,9 @@ def _coverage(row: Row) -> str:
 def _certified(row: Row) -> str:
     if is_unknown(row["n_certified"]) or row["n_certified"] == 0:
         return UNKNOWN
-    told = f"{count(row['n_certified'])} of {count(row['n_runs'])} replays, {count(row['n_wrong_certificates'])} wrong"
+    told = (
+        f"{count(row['n_certified'])} of {counted(row['n_runs'], 'replay')}, {count(row['n_wrong_certificates'])} wrong"
+    )
     return told if is_unknown(row["certificate_share"]) else f"{percent(row['certificate_share'])} ({told})"
 
 

@@ -71,7 +71,8 @@ worded as (
             end,
             ''
         )
-        || format(' on {:,} shared items.', n_shared_items) as measured
+        || format(' on {:,} shared {}.', n_shared_items, case when n_shared_items = 1 then 'item' else 'items' end)
+            as measured
     from scaled
 
 ),

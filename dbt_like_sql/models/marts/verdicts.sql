@@ -180,10 +180,9 @@ coverage_sentences as (
             when coverage_totals.n_cells > 0
                 then
                     format(
-                        '{:,} models x {:,} items: {:,} of {:,} cells have a score ({:.1f} %); {:,} errors, '
-                        || '{:,} answers without a verdict, {:,} unusable, {:,} cells not run.',
-                        coverage_totals.n_models,
-                        coverage_totals.n_items,
+                        -- counts stand after their noun: one reads as well as many
+                        'Cells with a score: {:,} of {:,} ({:.1f} %; models x items: {:,} x {:,}). Errors: {:,}, '
+                        || 'answers without a verdict: {:,}, unusable: {:,}, cells not run: {:,}.',
                         coverage_totals.n_cells::bigint,
                         coverage_totals.n_models * coverage_totals.n_items,
                         -- not all is never told as 100.0 %
@@ -195,6 +194,8 @@ coverage_sentences as (
                                 else 100
                             end
                         ),
+                        coverage_totals.n_models,
+                        coverage_totals.n_items,
                         coverage_totals.n_error::bigint,
                         coverage_totals.n_unscored::bigint,
                         coverage_totals.n_invalid::bigint,
@@ -215,21 +216,20 @@ coverage_sentences as (
                                 )
                         else ''
                     end
-            when vote_totals.n_votes > 0 then format('{:,} models, no scores.', coverage_totals.n_models)
+            when vote_totals.n_votes > 0 then format('Models: {:,}, no scores.', coverage_totals.n_models)
             else
                 format(
-                    '{:,} models x {:,} items, and no cell has a score.',
+                    'No cell has a score (models x items: {:,} x {:,}).',
                     coverage_totals.n_models,
                     coverage_totals.n_items
                 )
         end
         || coalesce(
             format(
-                ' {:,} judgments of pairs on {:,} items by {:,} {}.',
+                ' Judgments of pairs: {:,} (items: {:,}, judges: {:,}).',
                 vote_totals.n_votes,
                 vote_totals.n_items,
-                vote_totals.n_judges,
-                case when vote_totals.n_judges = 1 then 'judge' else 'judges' end
+                vote_totals.n_judges
             ),
             ''
         ) as sentence
@@ -268,7 +268,7 @@ cost_sentences as (
             when n_known = 0 then 'No cost is known, so nothing can be said about cost.'
             else
                 format(
-                    'Costs are known for {:,} of {:,} answers ({:.1f} %), of {:,} of {:,} models; ${:,.2f} in all.',
+                    'Known costs: of {:,} of {:,} answers ({:.1f} %), of {:,} of {:,} models; ${:,.2f} in all.',
                     n_known::bigint,
                     n_rows::bigint,
                     100 * n_known / n_rows,
@@ -277,14 +277,14 @@ cost_sentences as (
                     total_cost_usd
                 )
         end
-        || case when n_zero > 0 then format(' {:,} zero costs are reported.', n_zero::bigint) else '' end
-        || case when n_negative > 0 then format(' {:,} reported costs are negative.', n_negative::bigint) else '' end
+        || case when n_zero > 0 then format(' Costs reported as zero: {:,}.', n_zero::bigint) else '' end
+        || case when n_negative > 0 then format(' Costs reported as negative: {:,}.', n_negative::bigint) else '' end
         || case
             when n_mismatch > 0
-                then format(' {:,} reported costs are more than 1 % off tokens times price.', n_mismatch::bigint)
+                then format(' Reported costs more than 1 % off tokens times price: {:,}.', n_mismatch::bigint)
             else ''
         end
-        || case when n_cached > 0 then format(' {:,} answers came from a cache.', n_cached::bigint) else '' end
+        || case when n_cached > 0 then format(' Answers from a cache: {:,}.', n_cached::bigint) else '' end
         || coalesce(' Costs or token counts do not vary for ' || constant_model_ids || '.', '') as sentence
     from cost_totals
 
@@ -303,8 +303,8 @@ order_sentences as (
                     when order_bias.n_pairs > 0
                         then
                             format(
-                                '{:,} of {:,} pairs judged in both orders ({:.1f} %) have another verdict in the other '
-                                || 'order. ',
+                                'Verdicts that change with the order, of pairs judged in both: {:,} of {:,} '
+                                || '({:.1f} %). ',
                                 order_bias.n_flips,
                                 order_bias.n_pairs,
                                 100 * order_bias.flip_share
