@@ -27,9 +27,10 @@ from capeval_pipeline.orchestration.run_processes import end_dead_runs, process_
 from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.step_progress import StepCount
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
-from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.reporting.benchmark_names import match_benchmark
+from capeval_pipeline.storage.locks import file_lock
 
 if TYPE_CHECKING:
     from capeval_pipeline.storage.held_back import HeldBack

@@ -16,10 +16,11 @@ import dagster as dg
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records
 from capeval_pipeline.orchestration.workspace import Workspace
-from capeval_pipeline.storage.unfinished import SUFFIX, note_before, noted_benchmark, put_back
+from capeval_pipeline.storage.locks import UNFINISHED_SUFFIX
+from capeval_pipeline.storage.unfinished import note_before, noted_benchmark, put_back, versions_at
 
 if TYPE_CHECKING:
-    from capeval_pipeline.storage.lake import Lake
+    pass
 
 
 @contextmanager
@@ -60,7 +61,7 @@ def is_any_unfinished(workspace: Workspace) -> bool:
 
 
 def _notes(workspace: Workspace) -> list[Path]:
-    return sorted((workspace.settings.root / "locks").glob(f"*{SUFFIX}"))
+    return sorted((workspace.settings.root / "locks").glob(f"*{UNFINISHED_SUFFIX}"))
 
 
 def read_at_rest(
@@ -74,14 +75,10 @@ def read_at_rest(
     """
     while True:
         undo_all_unfinished(workspace, instance)
-        before = _versions(workspace.lake, keys)
+        before = versions_at(workspace.lake, keys)
         records = latest_records(instance, sorted(keys))
-        if _versions(workspace.lake, keys) == before and not _notes(workspace):
+        if versions_at(workspace.lake, keys) == before and not _notes(workspace):
             return records, before
-
-
-def _versions(lake: Lake, keys: Collection[str]) -> dict[str, int]:
-    return {key: version for key in keys if (version := lake.delta_version(key)) is not None}
 
 
 def undo_unfinished(workspace: Workspace, instance: dg.DagsterInstance, benchmark_id: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -19,9 +18,9 @@ from pydantic import BaseModel, ValidationError
 from capeval_pipeline.errors import UsageError
 from capeval_pipeline.settings import Settings
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
-from capeval_pipeline.storage.benchmark_key import benchmark_key
 from capeval_pipeline.storage.connections import ComputeLimits
-from capeval_pipeline.storage.unfinished import SUFFIX, noted_benchmark, put_back
+from capeval_pipeline.storage.locks import UNFINISHED_SUFFIX, benchmark_lock, file_lock, unfinished_note
+from capeval_pipeline.storage.unfinished import noted_benchmark, put_back
 
 if TYPE_CHECKING:
     from capeval_pipeline.storage.lake import Lake
@@ -36,6 +35,7 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
+        """The tables of its benchmarks."""
         from capeval_pipeline.storage.lake import lake_of
 
         return lake_of(self.settings)
@@ -83,12 +83,12 @@ class Workspace:
     @contextmanager
     def benchmark_lock(self, benchmark_id: str) -> Iterator[None]:
         """Hold the benchmark for one step: two runs of it take turns, runs of others do not wait."""
-        with file_lock(self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}.lock"):
+        with benchmark_lock(self.settings.root, benchmark_id):
             yield
 
     def unfinished_note(self, benchmark_id: str) -> Path:
         """Where it is noted that tables of a benchmark are being changed together."""
-        return self.settings.root / "locks" / f"{benchmark_key(benchmark_id)}{SUFFIX}"
+        return unfinished_note(self.settings.root, benchmark_id)
 
     @contextmanager
     def staging_folder(self, progress: Callable[[str], None] = lambda _: None) -> Iterator[Path]:
@@ -101,7 +101,7 @@ class Workspace:
         with file_lock(self.settings.root / "locks" / "ingest.lock", lambda: progress("waiting for another ingest")):
             for left in temporary.glob("ingest-*"):
                 shutil.rmtree(left, ignore_errors=True)
-            for note in sorted((self.settings.root / "locks").glob(f"*{SUFFIX}")):
+            for note in sorted((self.settings.root / "locks").glob(f"*{UNFINISHED_SUFFIX}")):
                 with self.benchmark_lock(noted_benchmark(note) or ""):
                     put_back(note, self.lake)  # the ledger must say what is there; Dagster is told before the commit
             folder = temporary / f"ingest-{os.getpid()}-{time.time_ns()}"
@@ -109,19 +109,3 @@ class Workspace:
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def file_lock(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Exclusive lock on a file, waited for; the system frees it when the process ends, however it ends.
-
-    waits : called once if another holds the lock.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waits()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

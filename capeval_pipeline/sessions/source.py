@@ -52,11 +52,23 @@ def read_benchmark(settings: Settings, name: str) -> BenchmarkSource:
     """
     from capeval_pipeline.arrays.score_block import look_alike_pairs
     from capeval_pipeline.storage.lake import lake_of
+    from capeval_pipeline.storage.locks import benchmark_lock, unfinished_note
+    from capeval_pipeline.storage.tables import TABLES
+    from capeval_pipeline.storage.unfinished import lake_at_rest
 
     lake = lake_of(settings)
     known = lake.read("raw.benchmarks").to_pylist() if lake.has_table("raw.benchmarks") else []
     benchmark_id = match_benchmark(sorted(row["benchmark_id"] for row in known), name)
-    facts = next(row for row in known if row["benchmark_id"] == benchmark_id)
+    lake = lake_at_rest(
+        lake,
+        unfinished_note(settings.root, benchmark_id),
+        lambda: benchmark_lock(settings.root, benchmark_id),
+        [key for key in TABLES if key.startswith("raw.")],
+    )
+    described = lake.read("raw.benchmarks", benchmark_id).to_pylist()
+    if not described:  # it was found among those of a change that is put back now
+        raise CapevalError(f"the first ingest of benchmark {benchmark_id!r} was cut short; ingest its files again")
+    facts = described[0]
     low, high = (_bound(facts["score_low"]), _bound(facts["score_high"]))
     if low is None or high is None or not low < high:
         raise CapevalError(

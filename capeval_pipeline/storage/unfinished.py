@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from capeval_pipeline.errors import LakeError, one_sentence
+from capeval_pipeline.storage.locks import UNFINISHED_SUFFIX
 from capeval_pipeline.storage.tables import TABLES
 
 if TYPE_CHECKING:
     from capeval_pipeline.storage.lake import Lake, PartVersion
-
-SUFFIX = ".unfinished.json"
 
 
 def note_before(path: Path, lake: Lake, benchmark_id: str, keys: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _cannot_undo(path: Path, why: str) -> NoReturn:
-    whose = path.name.removesuffix(SUFFIX)
+    whose = path.name.removesuffix(UNFINISHED_SUFFIX)
     raise LakeError(
         f"{whose}: an interrupted change cannot be undone ({why}); delete {path} and ingest the benchmark's files again"
     )
@@ -80,3 +80,26 @@ def put_back(path: Path, lake: Lake) -> dict[str, PartVersion]:
             _cannot_undo(path, f"{gone[0]} is gone")
         found[key] = lake.write(key, benchmark_id, StoredRows(schema, tuple(files)), clock_columns=clock)
     return found
+
+
+def versions_at(lake: Lake, keys: Collection[str]) -> dict[str, int]:
+    """Present versions of tables, those that were never written apart."""
+    return {key: version for key in keys if (version := lake.delta_version(key)) is not None}
+
+
+def lake_at_rest(
+    lake: Lake, note: Path, lock: Callable[[], AbstractContextManager[None]], keys: Collection[str]
+) -> Lake:
+    """The lake of a moment in which no change of a benchmark was half done, for reading its parts of some tables.
+
+    note : the benchmark's. lock : takes the benchmark's lock. A change under way is waited for, but not a step that
+    still computes; one that was cut short is put back, and its note stays for whoever tells of it. Raises LakeError.
+    """
+    while True:
+        before = versions_at(lake, keys)
+        if note.exists():
+            with lock():
+                put_back(note, lake)
+                return lake.pinned(versions_at(lake, keys))
+        if versions_at(lake, keys) == before and not note.exists():
+            return lake.pinned(before)

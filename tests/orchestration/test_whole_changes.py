@@ -60,7 +60,7 @@ def test_a_change_whose_tables_are_written_and_that_is_still_told_of_counts_as_u
 ):
     """No table moves between the looks at them, and yet the records read in between may be half of the old ones."""
     write(workspace, "arc", "old")
-    looked, versions_of = [], whole_changes._versions
+    looked, versions_of = [], whole_changes.versions_at
 
     def meanwhile(*words):
         if not looked:
@@ -68,15 +68,15 @@ def test_a_change_whose_tables_are_written_and_that_is_still_told_of_counts_as_u
         looked.append(words)
         return versions_of(*words)
 
-    monkeypatch.setattr(whole_changes, "_versions", meanwhile)
+    monkeypatch.setattr(whole_changes, "versions_at", meanwhile)
     _, versions = whole_changes.read_at_rest(workspace, instance, KEYS)
     assert values(workspace, "arc") == ["old", "old"]
     assert versions == {key: workspace.lake.delta_version(key) for key in KEYS}
 
 
 def test_a_change_cut_short_is_undone_before_versions_are_taken(workspace, instance, monkeypatch):
-    looks, versions_of = iter(("before", "after")), whole_changes._versions
-    monkeypatch.setattr(whole_changes, "_versions", lambda *words: next(looks) and versions_of(*words))
+    looks, versions_of = iter(("before", "after")), whole_changes.versions_at
+    monkeypatch.setattr(whole_changes, "versions_at", lambda *words: next(looks) and versions_of(*words))
     write(workspace, "arc", "old")
     path = interrupted(workspace, "arc")
     assert values(workspace, "arc") == ["new", "old"]

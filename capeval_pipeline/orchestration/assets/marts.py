@@ -17,7 +17,8 @@ from capeval_pipeline.orchestration.records import VersionRecord, asset_key, lat
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS, StageAsset
 from capeval_pipeline.orchestration.whole_changes import read_at_rest
-from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.storage.locks import file_lock
 from capeval_pipeline.storage.sql_models import SqlModel, SqlProject
 from capeval_pipeline.storage.tables import TABLES, UNPUBLISHED_LAYERS
 
