@@ -9,7 +9,7 @@ from capeval_pipeline.storage.connections import text_literal
 from capeval_pipeline.storage.sql_models import Claim
 
 N_SHOWN_COLUMNS = 4
-BENCHMARK = "benchmark_id"
+BENCHMARK, FILE = "benchmark_id", "file_id"
 
 
 @dataclass
@@ -59,17 +59,21 @@ def claims_found(connection: duckdb.DuckDBPyConnection, claims: Iterable[Claim])
 
 
 def _find_whose(connection: duckdb.DuckDBPyConnection, claim: Claim, found: Findings) -> None:
-    """Add the benchmarks whose rows break a claim."""
+    """Add the benchmarks whose rows break a claim; a row about a file is every benchmark's that the file holds."""
     names = connection.sql(f"select * from ({claim.sql}) limit 0").columns
+    broken = f"({claim.sql})"
     if BENCHMARK not in names:
-        found.is_known_whose = False
-        return
-    counts = f"select {BENCHMARK}, count(*) from ({claim.sql}) group by all order by all"
+        if FILE not in names:
+            found.is_known_whose = False
+            return
+        joined = f"{broken} as broken left join raw.files as files on broken.{FILE} = files.{FILE}"
+        broken = f"(select broken.*, files.{BENCHMARK} from {joined})"
+    counts = f"select {BENCHMARK}, count(*) from {broken} group by all order by all"
     for benchmark_id, n_broken in connection.execute(counts).fetchall():
         if benchmark_id is None:
             found.is_known_whose = False
         elif benchmark_id not in found.at_fault:
-            own = f"select * from ({claim.sql}) where {BENCHMARK} = {text_literal(benchmark_id)}"
+            own = f"select * from {broken} where {BENCHMARK} = {text_literal(benchmark_id)}"
             found.at_fault[benchmark_id] = _sentence(connection, claim, own, n_broken)
 
 
