@@ -173,9 +173,12 @@ def test_an_ingest_undoes_a_step_killed_after_it_was_told_of(data, tmp_path, pro
     call(data, "derive")
     call(data, "ingest", write_scores(path, ["desk"], shift=1))
     kill(processes, "tests.e2e.notebook:Notebook._add=records", data, "derive")
-    more = tmp_path / "items.csv"
-    more.write_text("benchmark,item_id,prompt\ndesk,q0,What is new?\n")
+    more = tmp_path / "desk"
+    more.mkdir()
+    (more / "refused.csv").write_text("something else\n")  # in the ledger of desk, and no other row of it changes
     call(data, "ingest", more)
+    files = Workspace(load_settings(data)).lake.read("raw.files", "desk")
+    assert "refused" in files.column("status").to_pylist()
     call(data, "derive")
     clean = tmp_path / "clean"
     call(clean, "ingest", path, more)
