@@ -175,7 +175,17 @@ def _print(batch: "Batch", *, as_json: bool) -> None:
             typer.echo(line)
     for report in batch.reports:
         if report.status == "refused" and report.rejections:
-            typer.echo(report.rejections[0].message, err=True)
+            typer.echo(_told(report, report.rejections[0], batch.reports), err=True)
+
+
+def _told(report: "UnitReport", remark: "Remark", among: "Sequence[UnitReport]") -> str:
+    """A message that says which file it is of: with its path where another file has its name, and where what is told
+    is a fault of something beside it."""
+    name = Path(report.path).name
+    is_named = remark.message.startswith((f"{name}: ", report.path))
+    if is_named and sum(Path(other.path).name == name for other in among) == 1:
+        return remark.message
+    return f"{report.path}: {remark.message.removeprefix(f'{name}: ').removeprefix(f'{report.path}: ')}"
 
 
 def _in_all(reports: "Sequence[UnitReport]") -> str:
@@ -193,7 +203,12 @@ def _faults(reports: "Sequence[UnitReport]") -> list[str]:
     """Where the first rejected rows and warnings of each read file are and what to do, and how many more there are."""
     read = [report for report in reports if report.status != "refused"]
     remarks = [sorted([*report.rejections, *report.warnings], key=_place) for report in read]
-    shown = [remark.message for of_file in remarks for remark in of_file[:FAULTS_OF_A_FILE]][:FAULTS]
+    told = [
+        _told(report, remark, reports)
+        for report, of_file in zip(read, remarks, strict=True)
+        for remark in of_file[:FAULTS_OF_A_FILE]
+    ]
+    shown = told[:FAULTS]
     n_more = sum(sum(report.reasons.values()) for report in read) - len(shown)
     if n_more:
         shown.append(f"and {n_more:,} more; once published, `select location, message from raw.rejections` lists all")

@@ -29,6 +29,7 @@ from capeval_pipeline.formats.protocol import (
 )
 from capeval_pipeline.formats.refusals import FileRefused, listed, message, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
+from capeval_pipeline.formats.unusable_amounts import UnusableAmounts
 
 KEYS = frozenset({"item_id", "model_a", "model_b", "winner"})
 SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -242,18 +243,27 @@ def _pair_chunks(path: Path, layout: TableLayout, options: ReadOptions, n_record
     wanted = ["item_id", "model_a", "model_b", "winner", *([judge] if judge else []), *extras]
     ignored = [name for name in layout.columns if name not in wanted and name.strip()]
     start = n_records
+    unusable = UnusableAmounts(path, layout.place_format)
     for batch in batches(path, layout, wanted, options.limits):
         notes: list[Note] = []
         if ignored and n_records == start:
             found = f"columns not used: {listed(ignored, 150)}"
             text = message(path.name, "file", found, "the columns of the format", "They are ignored.")
             notes.append((None, "warning", "file", "extra_columns", text))
-        yield _pair_chunk(path, layout, batch, judge, n_records, notes)
+        yield _pair_chunk(path, layout, batch, judge, n_records, notes, unusable)
         n_records += batch.n_rows + len(batch.faults)
+    if told := unusable.notes():
+        yield chunk_of(n_read=0, rejections=rejection_rows(told))
 
 
 def _pair_chunk(
-    path: Path, layout: TableLayout, batch: Batch, judge: str | None, start: int, notes: list[Note]
+    path: Path,
+    layout: TableLayout,
+    batch: Batch,
+    judge: str | None,
+    start: int,
+    notes: list[Note],
+    unusable: UnusableAmounts,
 ) -> Chunk:
     for number, fault in enumerate(batch.faults):
         notes.append((start + number, "rejected", layout.place_format.format(fault.place), fault.reason, fault.message))
@@ -292,9 +302,10 @@ def _pair_chunk(
     if "category" in batch.columns:
         columns["category"] = cells.as_text(batch.columns["category"])
     if "judge_cost_usd" in batch.columns:
-        columns["judge_cost_usd"] = cells.as_numbers(batch.columns["judge_cost_usd"])
+        paid = batch.columns["judge_cost_usd"]
+        columns["judge_cost_usd"] = unusable.without("judge_cost_usd", batch, paid, cells.as_numbers(paid))
     if "position" in batch.columns:  # 0: model_a was shown first, 1: model_b; anything else is not known
-        position = cells.as_counts(batch.columns["position"])
+        position = cells.as_counts(batch.columns["position"]).values
         columns["position"] = pc.if_else(pc.less_equal(position, 1), position, pa.scalar(None, pa.int64()))
     judgments = rows_of(JUDGMENT_ROWS, columns, batch.n_rows).filter(good)
     return chunk_of(

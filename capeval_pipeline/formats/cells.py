@@ -183,18 +183,33 @@ def as_scores(
     return Scores(codes, np.where(codes == OK, values, np.nan))
 
 
-def as_numbers(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def amount_of_text(text: str) -> tuple[int, float]:
+    """Verdict code and value of an amount written as text; true and false, which are scores, are none."""
+    is_flag = text.strip().lower() in TRUE_WORDS | FALSE_WORDS
+    return (NOT_NUMERIC, math.nan) if is_flag else score_of_text(text)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Amounts of a column, and a mask of the cells that say something that is none; both of its length."""
+
+    values: pa.Array
+    is_unusable: np.ndarray
+
+
+def as_numbers(array: pa.Array | pa.ChunkedArray) -> Amounts:
     """Column as float64 (costs, seconds); what is no finite number is NULL."""
-    scores = as_scores(array, (-math.inf, math.inf))
-    return pa.array(scores.values, pa.float64(), mask=scores.codes != OK)
+    scores = as_scores(array, (-math.inf, math.inf), amount_of_text)
+    return Amounts(pa.array(scores.values, pa.float64(), mask=scores.codes != OK), scores.codes > UNSCORED)
 
 
-def as_counts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_counts(array: pa.Array | pa.ChunkedArray) -> Amounts:
     """Column as whole numbers ≥ 0 (tokens); anything else is NULL."""
-    numbers = as_numbers(array)
-    values = numbers.to_numpy(zero_copy_only=False)
+    scores = as_scores(array, (-math.inf, math.inf), amount_of_text)
+    values = scores.values
     good = np.isfinite(values) & (values >= 0) & (values < 2**53) & (values == np.floor(values))
-    return pa.array(np.where(good, values, 0).astype(np.int64), pa.int64(), mask=~good)
+    counts = pa.array(np.where(good, values, 0).astype(np.int64), pa.int64(), mask=~good)
+    return Amounts(counts, (scores.codes != UNSCORED) & ~good)
 
 
 def as_generations(array: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
@@ -222,14 +237,17 @@ def latest_time(array: pa.Array | pa.ChunkedArray) -> datetime | None:
     return max(times, default=None)
 
 
-def as_times(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_times(array: pa.Array | pa.ChunkedArray) -> Amounts:
     """Column as points in time (UTC, microseconds); what is none is NULL."""
     type_ = pa.timestamp("us", "UTC")
     if pa.types.is_timestamp(value_type(array)):
-        times = plain(array).cast(type_, safe=False)  # without a zone it is taken for UTC
-        is_dated = pc.and_(pc.greater_equal(times, FIRST_TIME), pc.less_equal(times, LAST_TIME))
-        return pc.if_else(is_dated, times, pa.scalar(None, type_))
-    return mapped(array, as_time, type_)
+        written = plain(array).cast(type_, safe=False)  # without a zone it is taken for UTC
+        is_dated = pc.and_(pc.greater_equal(written, FIRST_TIME), pc.less_equal(written, LAST_TIME))
+        times = pc.if_else(is_dated, written, pa.scalar(None, type_))
+        return Amounts(times, pc.and_(written.is_valid(), times.is_null()).to_numpy(zero_copy_only=False))
+    is_said = mapped(array, lambda value: str(value).strip().lower() not in MISSING_WORDS, pa.bool_()).fill_null(False)
+    times = mapped(array, as_time, type_)
+    return Amounts(times, pc.and_(is_said, times.is_null()).to_numpy(zero_copy_only=False))
 
 
 def as_time(value: Any) -> datetime | None:

@@ -31,6 +31,7 @@ from capeval_pipeline.formats.tabular import (
     table_layout,
     with_folder_columns,
 )
+from capeval_pipeline.formats.unusable_amounts import UnusableAmounts
 
 KEYS = frozenset({"item_id", "model", "score"})
 """What a table of this format is known by; detection names the nearest formats by it."""
@@ -146,6 +147,7 @@ class _LongRows:
         self.score_range = options.score_range or (0.0, 1.0)
         self.hashes: dict[str, str | None] = {}
         self.seen_metrics: set[str] = set()
+        self.unusable = UnusableAmounts(path, layout.place_format)
         self.n_records = 0
 
     def chunks(self, first: Batch | None, stream: Iterator[Batch]) -> Iterator[Chunk]:
@@ -156,20 +158,20 @@ class _LongRows:
                 batch = next(stream, None)
                 if batch is None:
                     self._refuse_unknown_metric()
-                    if (warned := self._defaulted_metric()) is not None:
-                        yield warned
+                    if told := [*self._defaulted_metric(), *self.unusable.notes()]:
+                        yield chunk_of(n_read=0, rejections=rejection_rows(told))
             except FileRefused as fault:
                 fault.n_read = max(fault.n_read, self.n_records)
                 raise
 
-    def _defaulted_metric(self) -> Chunk | None:
+    def _defaulted_metric(self) -> list[Note]:
         """A warning where rows have several metrics and nobody chose: which one comes first is the file's accident."""
         if self.options.metric is not None or len(self.seen_metrics) < 2:
-            return None
+            return []
         names = one_line(", ".join(sorted(self.seen_metrics)), 120)
         found, advice = f"scores are {shown(self.metric)} of {names}", "Declare metric in benchmark.yml."
         text = message(self.path.name, "file", found, "a chosen metric", advice)
-        return chunk_of(n_read=0, rejections=rejection_rows([(None, "warning", "file", "metric_defaulted", text)]))
+        return [(None, "warning", "file", "metric_defaulted", text)]
 
     def _refuse_unknown_metric(self) -> None:
         """A metric that was asked for and that no row has would leave every cell without a score."""
@@ -346,17 +348,18 @@ class _LongRows:
         for target, name in amounts.items():
             column = self.column(batch, name)
             if column is not None:
-                found[target] = cells.as_numbers(column)
+                found[target] = self.unusable.without(self.present[name], batch, column, cells.as_numbers(column))
         for target, name in (
             ("input_tokens", "input_tokens"), ("output_tokens", "output_tokens"),
             ("cache_read_tokens", "cached_tokens"), ("reasoning_tokens", "reasoning_tokens"),
         ):  # fmt: skip
             column = self.column(batch, name)
             if column is not None:
-                found[target] = cells.as_counts(column)
+                found[target] = self.unusable.without(self.present[name], batch, column, cells.as_counts(column))
         created = self.column(batch, "created_at")
         if created is not None:
-            found["answered_at"] = cells.as_times(created)
+            times = cells.as_times(created)
+            found["answered_at"] = self.unusable.without(self.present["created_at"], batch, created, times)
         return found
 
     def _items(self, batch: Batch, keys: dict[str, pa.Array], placed: np.ndarray) -> pa.Table:

@@ -9,7 +9,7 @@ from capeval_pipeline.formats.refusals import one_line, refusal, shown
 
 YAML_BYTES = 1024**2
 _FAULTS = (
-    yaml.YAMLError, RecursionError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
+    yaml.YAMLError, RecursionError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
 )  # fmt: skip
 """What the loader raises: it checks the values of explicit tags (`!!int ''`, `!!bool x`) in no way of its own."""
 
@@ -37,8 +37,10 @@ def read_yaml(path: Path, reason: str) -> Any:
             raise refusal(path, reason, f"has {n_bytes} bytes", f"at most {YAML_BYTES}")
         # the loader is a safe one
         return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_UniqueKeyLoader)
+    except OSError as error:
+        raise refusal(path, reason, f"cannot be opened ({error.strerror})", "a readable file") from error
     except _FAULTS as error:
-        is_told = isinstance(error, yaml.YAMLError | UnicodeDecodeError | OSError)
+        is_told = isinstance(error, yaml.YAMLError | UnicodeDecodeError)
         why = (getattr(error, "problem", None) or str(error)) if is_told else "a value does not fit its tag"
         why = one_line("nested too deep" if isinstance(error, RecursionError) else why, 120)
         mark = getattr(error, "problem_mark", None)

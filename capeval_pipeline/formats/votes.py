@@ -25,6 +25,7 @@ from capeval_pipeline.formats.protocol import (
 )
 from capeval_pipeline.formats.refusals import FileRefused, message, shown
 from capeval_pipeline.formats.tabular import Batch
+from capeval_pipeline.formats.unusable_amounts import UnusableAmounts
 
 TIES = {"tie": 0.5, "both_bad": 0.5, "tie (bothbad)": 0.5}
 WORDS: dict[str, float] = {"model_a": 1.0, "model_b": 0.0, "left": 1.0, "right": 0.0, **TIES}
@@ -53,12 +54,15 @@ class Votes:
         self.path, self.options, self.place_format, self.words = path, options, place_format, words
         self.has_names, self.is_repeatable = has_names, is_repeatable
         self.n_records = 0
+        self.unusable = UnusableAmounts(path, place_format)
 
     def chunks(self, stream: Iterator[Batch]) -> Iterator[Chunk]:
         """Chunks of all batches; a refusal half way knows how many records were seen."""
         try:
             for batch in stream:
                 yield self._chunk(batch)
+            if told := self.unusable.notes():
+                yield chunk_of(n_read=0, rejections=rejection_rows(told))
         except FileRefused as fault:
             fault.n_read = max(fault.n_read, self.n_records)
             raise
@@ -97,10 +101,11 @@ class Votes:
             if name in batch.columns:
                 said[name] = cells.as_text(batch.columns[name])
         if "position" in batch.columns:  # 0: model_a was shown first, 1: model_b; anything else is not known
-            position = cells.as_counts(batch.columns["position"])
+            position = cells.as_counts(batch.columns["position"]).values
             said["position"] = pc.if_else(pc.less_equal(position, 1), position, pa.scalar(None, pa.int64()))
         if "judge_cost_usd" in batch.columns:
-            said["judge_cost_usd"] = cells.as_numbers(batch.columns["judge_cost_usd"])
+            paid = batch.columns["judge_cost_usd"]
+            said["judge_cost_usd"] = self.unusable.without("judge_cost_usd", batch, paid, cells.as_numbers(paid))
         items = {"item": item, "content_hash": content, "category": said.get("category")}
         if self.options.keep_text:
             items["prompt"] = prompt

@@ -36,6 +36,7 @@ from capeval_pipeline.formats.protocol import (
 )
 from capeval_pipeline.formats.refusals import FileRefused, listed, message, named, one_line, refusal, shown
 from capeval_pipeline.formats.tabular import Batch, TableLayout, batches, repeated_columns, table_layout
+from capeval_pipeline.formats.unusable_amounts import UnusableAmounts
 
 KEYS = frozenset({"item_id", "prompt", "question", "category", "eval_name"})
 ID_NAMES = frozenset({"item_id", "id", "sample_id", "question_id", "task_id", "uid"})
@@ -235,14 +236,16 @@ class _Rows:
         called = map(hash, zip(self.items, self.hashes, strict=True))
         return np.flatnonzero(is_named), np.fromiter(called, np.int64, self.n_rows)[is_named]
 
-    def costs(self, models: Sequence[str]) -> np.ndarray | None:
+    def costs(self, models: Sequence[str], unusable: UnusableAmounts) -> np.ndarray | None:
         """Costs by model and row, NaN where unknown; None for a table without costs."""
         if not self.roles.costs:
             return None
         costs = np.full((len(models), self.n_rows), np.nan)
         for number, name in enumerate(models):
             if name in self.roles.costs:
-                costs[number] = cells.as_numbers(self.column(self.roles.costs[name])).to_numpy(zero_copy_only=False)
+                column = self.column(self.roles.costs[name])
+                paid = unusable.without(self.roles.costs[name], self.batch, column, cells.as_numbers(column))
+                costs[number] = paid.to_numpy(zero_copy_only=False)
         return costs
 
 
@@ -309,6 +312,7 @@ class _Wide:
     def chunks(self) -> Iterator[Chunk]:
         """Records batch by batch: broken rows, then span of rows by span, in each the models one after the other."""
         notes = self._file_notes()
+        unusable = UnusableAmounts(self.path, self.layout.place_format)
         start = 0
         rows_per_chunk = max(1, CHUNK_RECORDS // max(1, len(self.models)))
         for batch in self._batches():
@@ -321,7 +325,7 @@ class _Wide:
             scores = [self._scores(rows, name) for name in self.models]
             codes = np.stack([each.codes for each in scores] or [np.zeros(rows.n_rows, np.int8)])
             values = np.stack([each.values for each in scores] or [np.zeros(rows.n_rows)])
-            costs = rows.costs(self.models)
+            costs = rows.costs(self.models, unusable)
             categories = rows.keys(self.roles.category)
             for first in range(0, max(rows.n_rows, 1), rows_per_chunk):
                 span = slice(first, min(first + rows_per_chunk, rows.n_rows))
@@ -342,6 +346,8 @@ class _Wide:
                     rejections=rejection_rows([*notes, *refused]),
                 )
                 notes, n_read = [], 0
+        if told := unusable.notes():
+            yield chunk_of(n_read=0, rejections=rejection_rows(told))
 
     def _file_notes(self) -> list[Note]:
         notes: list[Note] = []

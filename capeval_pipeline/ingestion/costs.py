@@ -130,9 +130,9 @@ def cost_warnings(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any
     }
     if has_prices:
         conditions["price_missing"] = (
-            "price_model is null and input_tokens is not null",
+            "input_tokens is not null and (price_model is null or (output_tokens is not null and recomputed is null))",
             "tokens but no price on its day",
-            "a row of the price table that holds then",
+            "a row of the price table that holds then, with a price of each kind of its tokens",
         )
     # one pass for all: answers may be ten million
     counts = ", ".join(

@@ -195,3 +195,17 @@ def test_reading_tells_how_much_lies_behind_it(tmp_path):
         ("reading a.csv (1/2)", 0, 3 * len(GOOD)),
         ("reading b.csv (2/2)", len(GOOD), 3 * len(GOOD)),
     ]
+
+
+def test_files_of_one_name_and_faults_of_what_lies_beside_are_told_with_their_paths(ingest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for run, content in (("run1", ""), ("run2", GOOD + "q3,elm,much\n")):
+        write(tmp_path / "runs" / run / "scores.csv", content)
+    write(tmp_path / "runs" / "run3" / "benchmark.yml", "scorerange: [0, 1]\n")
+    write(tmp_path / "runs" / "run3" / "other.csv", GOOD)
+    code, out, err = ingest("runs", "--dry-run")
+    assert code == 1
+    assert [line.split(": ")[:2] for line in err.splitlines()] == [
+        ["runs/run1/scores.csv", "file"], ["runs/run3/other.csv", "benchmark.yml"],
+    ]  # fmt: skip
+    assert "runs/run2/scores.csv: line 4: score is 'much'" in out

@@ -87,7 +87,7 @@ def test_generation_numbers_are_whole_and_not_negative():
 
 
 def test_tokens_that_are_no_counts_are_unknown():
-    assert cells.as_counts(text_array("5", "-1", "2.5", "many", "")).to_pylist() == [5, None, None, None, None]
+    assert cells.as_counts(text_array("5", "-1", "2.5", "many", "")).values.to_pylist() == [5, None, None, None, None]
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=8)), max_size=20))

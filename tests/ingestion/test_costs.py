@@ -107,3 +107,23 @@ def test_the_price_table_of_the_documentation_is_one(tmp_path):
     prices = load_prices(write(tmp_path / "prices.yml", text))
     assert [sorted(entry) for entry in prices["lab/m8"]] == [["input", "output", "to"], ["from", "input", "output"]]
     assert prices["lab/m7"][0]["cache_read"] == 0.03
+
+
+def test_tokens_without_a_price_of_their_kind_are_told(tmp_path):
+    """Cached tokens at no known price make the cost unknown; a table with a price for the others looked complete."""
+    folder = tmp_path / "inbox" / "b"
+    write(folder / "benchmark.yml", "prices: prices.yml\n")
+    write(folder / "prices.yml", "elm: {input: 1, output: 2}\n")
+    write(
+        folder / "a.csv",
+        "item_id,model,score,input_tokens,output_tokens,cached_tokens\nq1,elm,1,5,5,7\nq2,elm,1,5,5,\n",
+    )
+    workspace = MemoryWorkspace(tmp_path)
+    (report,) = [report for report in workspace.ingest([folder]).reports if report.status == "read"]
+    assert [row["cost_source"] for row in workspace.rows("raw.generations")] == ["unknown", "recomputed"]
+    (warning,) = report.warnings
+    assert (warning.reason, "1 row has" in warning.message, "item q1" in warning.message) == (
+        "price_missing",
+        True,
+        True,
+    )

@@ -1,15 +1,19 @@
 """Files that cannot be read: each is told apart by what it is, with what to do about that."""
 
 import bz2
+import errno
 import io
 import json
 import lzma
+import os
 import sqlite3
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from capeval_pipeline.formats.refusals import FileRefused
+from capeval_pipeline.formats.safe_yaml import read_yaml
 from capeval_pipeline.ingestion.detection import detect
 from capeval_pipeline.ingestion.reading import Request
 from tests.formats.reading import write
@@ -97,3 +101,15 @@ def test_a_list_of_records_is_no_key_of_a_table(tmp_path):
 def test_a_swebench_report_is_known_by_either_of_its_other_keys(tmp_path, said):
     report = {"completed_ids": ["a"], "error_ids": [], said: [] if said.endswith("ids") else 2}
     assert detect(write(tmp_path / "lab__elm.run.json", json.dumps(report, indent=1))) == "swebench"
+
+
+def test_a_file_of_declarations_that_may_not_be_opened_is_told_so(tmp_path, monkeypatch):
+    path = write(tmp_path / "benchmark.yml", "name: arc\n")
+
+    def closed(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_text", closed)
+    with pytest.raises(FileRefused) as caught:
+        read_yaml(path, "config_invalid")
+    assert "cannot be opened (Permission denied)" in str(caught.value)
