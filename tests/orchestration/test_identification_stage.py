@@ -67,6 +67,13 @@ def test_a_single_model_is_nothing_to_choose_from():
         run(quiz(1, 10))
 
 
+def test_scores_of_a_range_with_an_open_side_are_skipped_with_what_to_declare():
+    scores = quiz(3, 10)
+    scores["quality"] *= -40  # seconds, say: fewer are better, and there is no longest
+    with pytest.raises(StageSkipped, match=r"compared on 0 to 1, .* declare score_range"):
+        run(scores)
+
+
 def test_gaps_that_do_not_occur_are_skipped_with_the_reason():
     with pytest.raises(StageSkipped, match="no two of the models"):
         run(quiz(8, 10), gap_range=(0.951, 0.999))

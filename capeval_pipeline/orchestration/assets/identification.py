@@ -54,7 +54,10 @@ def identification(part: Part, settings: IdentificationSettings) -> StageResult:
     from capeval_pipeline.methods.identification.study import plain_n_runs, run_study
     from capeval_pipeline.methods.identification.summaries import pairing_ratio, residual_variance_ratio
 
-    block = encode_score_block(part.read("intermediate.item_scores"))
+    try:
+        block = encode_score_block(part.read("intermediate.item_scores"))
+    except ValueError as error:  # of a range with an open side: what lies in a declared one is on 0 to 1
+        raise StageSkipped(f"answers are compared on 0 to 1, and {error}") from error
     if not block.items or len(block.models) < 2:
         raise StageSkipped(
             "no complete block of at least 2 models and 1 item "
