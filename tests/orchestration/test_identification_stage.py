@@ -70,7 +70,7 @@ def test_a_single_model_is_nothing_to_choose_from():
 def test_scores_of_a_range_with_an_open_side_are_skipped_with_what_to_declare():
     scores = quiz(3, 10)
     scores["quality"] *= -40  # seconds, say: fewer are better, and there is no longest
-    with pytest.raises(StageSkipped, match=r"compared on 0 to 1, .* declare score_range"):
+    with pytest.raises(StageSkipped, match=r"compared on 0 to 1, .*declare score_range"):
         run(scores)
 
 
