@@ -13,13 +13,14 @@ PACKAGE = Path(__file__).resolve().parents[1] / "capeval_pipeline"
 NOUNS = (
     "answers arms benchmarks calls cells clusters comparisons dimensions documents draws faults files folders "
     "generations groups items judgments lines models names pages pairs policies records replays rows runs sentences "
-    "steps tables votes"
+    "steps tables votes samples entries questions members values categories logs tests prices others units"
+    " epochs"
 )
 PLURAL = re.compile(rf"^ (?:[a-z-]+ ){{0,2}}(?:{NOUNS.replace(' ', '|')})\b")
 A_COUNT = re.compile(r"\bn_|\blen\(|_n_|\.size\b|\bcount\(|n_rows|\.repeats\b")
 # told only where there are two or more
 ALWAYS_SEVERAL = re.compile(
-    r"n_clusters|n_categories|n_components|n_all|n_broken|n_bytes|repeats|^len\(order\)$|^counted\("
+    r"n_clusters|n_categories|n_components|n_all|n_broken|n_bytes|repeats|n_samples|members|MAX_NAMES|^len\(order\)$|^counted\("
 )
 # errors of arguments, read by who writes code
 FOR_PROGRAMMERS = ("methods/",)

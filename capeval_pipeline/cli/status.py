@@ -16,7 +16,7 @@ def status(
 ) -> None:
     """What the workspace holds, what is stale, when it was last run.
 
-    Coverage is the share of model and item pairs that have a score.
+    Coverage is the share of model and item pairs that have a score; models and items are those published.
 
     Examples: `capeval status` · `capeval status --json`
     """
@@ -68,6 +68,10 @@ def status(
         for entry in entries
     ]
     print_table("", ["benchmark", "models", "items", "coverage", "stale"], rows, right=["models", "items", "coverage"])
+    if any(entry["n_models"] is None for entry in entries):
+        typer.echo("–: read but not published yet; `capeval run` computes and publishes it")
+    elif any(entry["coverage"] is None for entry in entries):
+        typer.echo("–: judged in pairs, no scores")
     for entry in entries:
         if entry["held_back"]:
             typer.echo(f"{entry['benchmark_id']}: {entry['held_back']}")
@@ -80,14 +84,16 @@ def _sizes(call: Any) -> dict[str, dict[str, Any]]:
     from capeval_pipeline.storage.warehouse import open_published
 
     query = """
-        select
-            benchmark_id,
-            count(distinct model_id) as n_models,
-            count(distinct item_id) as n_items,
-            count(distinct (item_id, model_id)) filter (status = 'ok')
-            / (count(distinct model_id) * count(distinct item_id)) as coverage
-        from raw.generations
-        group by benchmark_id
+        with models as (select benchmark_id, count(*) as n_models from raw.models group by benchmark_id),
+        items as (select benchmark_id, count(*) as n_items from raw.items group by benchmark_id),
+        scored as (
+            select benchmark_id, count(distinct (item_id, model_id)) filter (status = 'ok') as n_cells
+            from raw.generations group by benchmark_id
+        )
+        select benchmark_id, n_models, n_items, n_cells / nullif(n_models * n_items, 0) as coverage
+        from models
+        inner join items using (benchmark_id)
+        left join scored using (benchmark_id)
     """
     with open_published(call.settings.database) as connection:
         found = connection.execute(query).fetchall()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from capeval_pipeline.counting import counted
 from capeval_pipeline.formats import cells
 from capeval_pipeline.formats.archive import is_zip, member_names
 from capeval_pipeline.formats.content_hashes import text_hash
@@ -362,20 +363,22 @@ class _Log:
             raise refusal(path, reason, found, "the samples", "Write the log with its samples.")
         if self.n_answers and not self.n_scored and not self.n_errors:
             advice = "Score the log first."
-            raise refusal(path, "no_scores", f"none of {self.n_answers} samples has a score", "scores", advice)
+            raise refusal(
+                path, "no_scores", f"none of {counted(self.n_answers, 'sample')} has a score", "scores", advice
+            )
         if self.options.metric is not None and self.seen_metrics and self.options.metric not in self.seen_metrics:
             listed = one_line(", ".join(self.seen_metrics), 120)
             found = f"no sample has metric {shown(self.options.metric)}"
             raise refusal(path, "metric_unknown", found, f"one of {listed}")
         if not run.is_finished:
             found, expected = "the run has no end", "a finished run"
-            self.rows.warn("unfinished", found, expected, f"Its {self.n_answers} samples are read.")
+            self.rows.warn("unfinished", found, expected, f"Read of it: {counted(self.n_answers, 'sample')}.")
         if self.n_rewritten:
-            found = f"{self.n_rewritten} samples written again, such as {shown(str(self.example))}"
+            found = f"{counted(self.n_rewritten, 'sample')} written again, such as {shown(str(self.example))}"
             self.rows.warn("rewritten_sample", found, "each sample once", "The later one counts.")
         if run.n_dataset is not None and len(self.ids) < run.n_dataset:
-            found, expected = f"{len(self.ids)} samples", f"{run.n_dataset} as the data set has"
+            found, expected = counted(len(self.ids), "sample"), f"{run.n_dataset} as the data set has"
             self.rows.warn("coverage", found, expected, "The rest is not run.")
         elif run.n_total is not None and self.n_answers < run.n_total:
-            found, expected = f"{self.n_answers} samples with their epochs", f"{run.n_total} as the log says"
+            found, expected = f"{counted(self.n_answers, 'sample')} with their epochs", f"{run.n_total} as the log says"
             self.rows.warn("coverage", found, expected, "The rest is not run.")

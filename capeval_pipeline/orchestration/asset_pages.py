@@ -49,7 +49,7 @@ def page_of_part(
         VERDICT: dg.MetadataValue.text(" ".join(sentences)),
         FIRST_ROWS: dg.MetadataValue.md(shown),
         SQL: dg.MetadataValue.text(sql_line(key, benchmark_id)),
-        REPORT: dg.MetadataValue.path(str(workspace.settings.reports / page_name(benchmark_id))),
+        REPORT: report_link(workspace, page_name(benchmark_id)),
     }
 
 
@@ -63,8 +63,17 @@ def page_of_table(
         VERDICT: dg.MetadataValue.text(" ".join(sentences)),
         FIRST_ROWS: dg.MetadataValue.md(shown),
         SQL: dg.MetadataValue.text(sql or sql_line(key)),
-        REPORT: dg.MetadataValue.path(str(workspace.settings.reports / INDEX)),
+        REPORT: report_link(workspace, INDEX),
     }
+
+
+def report_link(workspace: Workspace, page: str) -> dg.MetadataValue[Any]:
+    """A page of the report as the URI that a browser opens.
+
+    A path and not a link, because of a page served over HTTP a browser follows no link to a file; beside a path the UI
+    has a button that copies it.
+    """
+    return dg.MetadataValue.path((workspace.settings.reports / page).resolve().as_uri())
 
 
 def pages_of_published(

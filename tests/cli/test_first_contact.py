@@ -163,7 +163,7 @@ def test_every_step_of_a_run_is_counted_before_it_starts():
         heard[0](starts("strengths"))
         heard[0](SimpleNamespace(dagster_event=None))
         heard[0](starts("ecc"))
-    assert said == [("quiz: strengths (1/2 steps)", 0.0, 9.0), ("quiz: ecc (2/2 steps)", 1.0, 9.0)]
+    assert said == [("quiz: strengths (step 1 of 2)", 0.0, 9.0), ("quiz: ecc (step 2 of 2)", 1.0, 9.0)]
 
 
 def test_help_and_first_steps_load_nothing_heavy():

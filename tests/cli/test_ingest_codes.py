@@ -127,7 +127,7 @@ CASES: dict[str, tuple[dict[str, str | bytes] | Callable[[Path], None], str, str
                     "file", "2 samples claimed, 0 present"),
     "no_scores": ({"a.json": log(SAMPLE("a", scores={}))}, "file", "Score the log first."),
     "version_too_new": ({"a.json": log(SAMPLE("a"), version=9)}, "file", "version 9 of the log; expected at most 2"),
-    "unfinished": (without_header, "file", "Its 1 samples are read."),
+    "unfinished": (without_header, "file", "Read of it: 1 sample."),
     "pickle_refused": ({"a.pkl": pickle.dumps({"a": 1})}, "file", "Export it to one of them."),
     "archive_limit": ({"a.csv.gz": gzip.compress(gzip.compress(GOOD.encode()))}, "file", "Inflate it once."),
     "archive_limit (members)": (many_members, "file", "at most 5 (setting `limits.archive_members`)"),
@@ -185,7 +185,7 @@ CASES: dict[str, tuple[dict[str, str | bytes] | Callable[[Path], None], str, str
     "incomplete_orders": ({"a.jsonl": lines(GAMES | {"games": [{"score": "A>B"}, {"score": None}]})}, "line 1",
                           "Neither counts."),
     # -- warnings
-    "coverage": ({"a.json": log(SAMPLE("a"))}, "file", "1 samples; expected 2 as the data set has"),
+    "coverage": ({"a.json": log(SAMPLE("a"))}, "file", "1 sample; expected 2 as the data set has"),
     "repeats_scored_once": (appended_twice, "file", "4"),
     "rewritten_sample": ({"a.json": log(SAMPLE("a"), SAMPLE("a", value="I"))}, "file", "The later one counts."),
     "retried": ({"a.csv": "item_id,model,score,status\nq,elm,,error\n", "b.csv": HEADER + "q,elm,1\n"}, "file",

@@ -101,7 +101,7 @@ def test_costs_in_a_sentence(tables):
         ],
     )
     assert verdicts(tables)["costs"]["sentence"] == (
-        "Known costs: of 1 of 2 answers (50.0 %), of 1 of 2 models; $1,234.50 in all. Costs reported as zero: 1."
+        "Costs are known of 1 of 2 answers (50.0 %) and 1 of 2 models; $1,234.50 in all. Costs reported as zero: 1."
     )
 
 

@@ -221,8 +221,8 @@ def item_embeddings(part: Part, settings: CapabilitiesSettings) -> StageResult:
     else:
         raise StageSkipped("no item has a prompt or an embedding")
     n_silent = int((~vectors.any(axis=1)).sum())
-    sentence = f"{embedder} places {counted(len(items), 'item')} in {counted(vectors.shape[1], 'dimension')}" + (
-        f"; {n_silent:,} of them have no text that could be placed." if n_silent else "."
+    sentence = f"Vectors by {embedder}: {counted(len(items), 'item')}, {counted(vectors.shape[1], 'dimension')}" + (
+        f"; without a text that could be placed: {n_silent:,}." if n_silent else "."
     )
     return StageResult(
         tables={"estimates.item_embeddings": embeddings_table(items, embedder, vectors)},

@@ -39,7 +39,8 @@ def _certified(row: Row) -> str:
 IDENTIFICATION = View(
     "identification",
     "Calls until a policy names a best model in so many of its replays (90 % interval over replays), what it saves, "
-    "and in how many replays all its intervals held at all times (90 % are promised unless delta is set).",
+    "and in how many replays all its intervals held at all times (90 % are promised unless delta is set). Interval "
+    "width: of one model's mean after 200 answers, or after half the items where they are fewer.",
     queries.IDENTIFICATION_SUMMARY,
     (
         Column("policy", lambda row: policy_name(row["policy"]), False),
@@ -49,7 +50,7 @@ IDENTIFICATION = View(
         Column("all intervals hold", _coverage),
         Column("answers read until certified", _certified, True),
         plain("wrong, mean over all budgets", "mean_error", percent),
-        plain("interval width after 200 answers (or half the items)", "mean_interval_width", score),
+        plain("interval width", "mean_interval_width", score),
         plain("target", "target_accuracy", percent),
         plain("replays", "n_runs", count),
     ),

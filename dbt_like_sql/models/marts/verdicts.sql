@@ -268,7 +268,7 @@ cost_sentences as (
             when n_known = 0 then 'No cost is known, so nothing can be said about cost.'
             else
                 format(
-                    'Known costs: of {:,} of {:,} answers ({:.1f} %), of {:,} of {:,} models; ${:,.2f} in all.',
+                    'Costs are known of {:,} of {:,} answers ({:.1f} %) and {:,} of {:,} models; ${:,.2f} in all.',
                     n_known::bigint,
                     n_rows::bigint,
                     100 * n_known / n_rows,
