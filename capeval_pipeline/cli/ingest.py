@@ -153,6 +153,7 @@ def _committed(call: Invocation, batch: "Batch", folder: Path, say: Any) -> "dic
 def _print(batch: "Batch", *, as_json: bool) -> None:
     """The counts of every unit and the first faults of its rows on stdout, one line a refused file on stderr."""
     from capeval_pipeline.ingestion.batch import json_list
+    from capeval_pipeline.ingestion.report import NOT_READ
 
     if as_json:
         typer.echo(json.dumps(json_list(batch.reports), ensure_ascii=False))
@@ -174,7 +175,7 @@ def _print(batch: "Batch", *, as_json: bool) -> None:
         for line in _faults(batch.reports):
             typer.echo(line)
     for report in batch.reports:
-        if report.status == "refused" and report.rejections:
+        if report.status in NOT_READ and report.rejections:
             typer.echo(_told(report, report.rejections[0], batch.reports), err=True)
 
 
@@ -201,7 +202,9 @@ def _in_all(reports: "Sequence[UnitReport]") -> str:
 
 def _faults(reports: "Sequence[UnitReport]") -> list[str]:
     """Where the first rejected rows and warnings of each read file are and what to do, and how many more there are."""
-    read = [report for report in reports if report.status != "refused"]
+    from capeval_pipeline.ingestion.report import NOT_READ
+
+    read = [report for report in reports if report.status not in NOT_READ]
     remarks = [sorted([*report.rejections, *report.warnings], key=_place) for report in read]
     told = [
         _told(report, remark, reports)

@@ -19,7 +19,7 @@ from capeval_pipeline.formats import READERS
 from capeval_pipeline.ingestion.discovery import Place, check_paths, discover
 from capeval_pipeline.ingestion.parts import PART_TABLES, reading_schema
 from capeval_pipeline.ingestion.reading import LedgerRow, Request, Staged, read_unit
-from capeval_pipeline.ingestion.report import UnitReport, told_of_files
+from capeval_pipeline.ingestion.report import NOT_READ, UnitReport, told_of_files
 from capeval_pipeline.ingestion.resolution import Readings, by_file
 from capeval_pipeline.progress import Progress, nothing_said
 from capeval_pipeline.storage.connections import ComputeLimits, scratch_connection, text_literal
@@ -115,7 +115,7 @@ class Batch:
 
     @property
     def has_refusals(self) -> bool:
-        return any(report.status == "refused" for report in self.reports)
+        return any(report.status in NOT_READ for report in self.reports)
 
     @property
     def n_rejected(self) -> int:

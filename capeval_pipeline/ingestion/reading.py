@@ -128,7 +128,10 @@ def _read_unit(unit: Unit, request: Request, ledger: list[LedgerRow], folder: Pa
         if unit.refused is None and (not before or _state(unit) != before):  # half of it is no fault of its content
             fault = _changed(unit)
         shutil.rmtree(folder, ignore_errors=True)
-        return _refused(unit, request, report, fault, ledger, folder)
+        staged = _refused(unit, request, report, fault, ledger, folder)
+        if fault.reason == "changed_while_reading" and _has_grown(before, _state(unit)):
+            report.status = "waiting"  # somebody still writes it: the ledger has it as refused until it is at rest
+        return staged
     replaced = tuple(
         row for row in ledger
         if row.lies_at == unit.lies_at and (row.file_id != report.file_id or row.benchmark_id not in parts)
@@ -143,6 +146,13 @@ def _state(unit: Unit) -> tuple[tuple[int, int, int], ...]:
     except OSError:
         return ()
     return tuple((status.st_ino, status.st_size, status.st_mtime_ns) for status in found)
+
+
+def _has_grown(before: tuple[tuple[int, int, int], ...], now: tuple[tuple[int, int, int], ...]) -> bool:
+    """Whether the same files are there, none of them smaller and one of them larger."""
+    pairs = list(zip(before, now, strict=False))
+    is_same = len(before) == len(now) and all(old[0] == new[0] and old[1] <= new[1] for old, new in pairs)
+    return is_same and any(old[1] < new[1] for old, new in pairs)
 
 
 def _changed(unit: Unit) -> FileRefused:

@@ -13,6 +13,10 @@ LISTED = 100
 """Rejections and warnings listed of one file; all of them are in raw.rejections."""
 
 
+NOT_READ = frozenset({"refused", "waiting"})
+"""Statuses of units of which nothing is in."""
+
+
 @dataclass(frozen=True)
 class Remark:
     """A rejection, a repetition or a warning, with its place in the file."""

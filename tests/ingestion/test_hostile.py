@@ -13,6 +13,7 @@ from capeval_pipeline.formats.refusals import FileRefused
 from capeval_pipeline.ingestion.benchmark_file import load_benchmark_file
 from capeval_pipeline.ingestion.parts import Part
 from capeval_pipeline.ingestion.reading import Request
+from capeval_pipeline.ingestion.report import NOT_READ
 from capeval_pipeline.storage.tables import TABLES
 from tests.formats.reading import write
 from tests.ingestion.workspaces import MemoryWorkspace
@@ -28,7 +29,7 @@ def workspace(tmp_path) -> MemoryWorkspace:
 def fates(batch) -> dict[str, str]:
     """Name → status of a unit, or the reason it was refused."""
     return {
-        report.path.rsplit("/", 1)[-1]: report.rejections[0].reason if report.status == "refused" else report.status
+        report.path.rsplit("/", 1)[-1]: report.rejections[0].reason if report.status in NOT_READ else report.status
         for report in batch.reports
     }
 

@@ -81,7 +81,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_read_the_next_time(
 
     monkeypatch.setattr(reading, "_read", grown)
     report = workspace.ingest([path]).reports[0]
-    assert (report.status, report.n_kept) == ("refused", 0)
+    assert (report.status, report.n_kept) == ("waiting", 0)
     assert [remark.reason for remark in report.rejections] == ["changed_while_reading"]
     assert workspace.rows("raw.generations") == []
     monkeypatch.setattr(reading, "_read", read_really)
@@ -156,3 +156,18 @@ def test_twins_on_overlapping_items_are_found_in_a_sample_where_the_matrix_is_to
     }
     monkeypatch.setattr(registry, "MAX_SAMPLED_CELLS", 0)
     assert twins("hashed") == {"same: has the same scores as elm on all shared items"}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "has_grown"),
+    [
+        ([(1, 5, 0)], [(1, 6, 1)], True),
+        ([(1, 5, 0), (2, 5, 0)], [(1, 5, 0), (2, 9, 1)], True),
+        ([(1, 5, 0)], [(1, 5, 1)], False),  # written anew, not further
+        ([(1, 5, 0)], [(2, 6, 1)], False),  # another file
+        ([(1, 5, 0), (2, 5, 0)], [(1, 4, 1), (2, 9, 1)], False),
+        ([(1, 5, 0)], [], False),  # gone
+    ],
+)
+def test_only_a_file_that_somebody_still_writes_is_waited_for(before, now, has_grown):
+    assert reading._has_grown(tuple(before), tuple(now)) == has_grown
