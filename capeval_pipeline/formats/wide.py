@@ -43,6 +43,12 @@ ID_NAMES = frozenset({"item_id", "id", "sample_id", "question_id", "task_id", "u
 PROMPT_NAMES = ("prompt", "question", "text")
 CATEGORY_NAMES = ("category", "eval_name")
 SUMMARY_NAMES = frozenset({"average", "avg", "mean", "total", "sum", "overall", "oracle", "oracle_model_to_route_to"})
+NAMES_OF_MODELS = frozenset({"model", "model_id", "model_name", "model_a", "model_b"})
+"""Columns that say which model a row is of: their table is no wide one, and its scores are not of a model `correct`."""
+NAMES_OF_SCORES = frozenset(
+    {"score", "correct", "is_correct", "acc", "accuracy", "passed", "solved", "resolved", "reward"}
+)
+"""Columns of scores of a model that is named elsewhere or nowhere."""
 SUMMARY_ROWS = frozenset({"average", "avg", "mean", "total", "sum", "overall"})
 COST, RESPONSE = "|total_cost", "|model_response"
 MAX_UNWRAPPED = 1_000_000
@@ -107,13 +113,16 @@ def _roles(layout: TableLayout) -> _Roles:
 
 
 def matches(path: Path) -> float:
-    """0.8 for RouterBench columns, 0.4 for items and a column of scores, 0.3 if no column names an item."""
+    """0.8 for RouterBench columns, 0.4 for items and a column of scores, 0.3 if no column names an item; 0 if its columns
+    are called as those of long tables are."""
     layout = None if path.is_dir() else table_layout(path)
     if layout is None or layout.kind == "jsonl" or not layout.columns:
         return 0.0
     roles = _roles(layout)
     if roles.companioned:
         return 0.8
+    if (NAMES_OF_MODELS | NAMES_OF_SCORES) & {_folded(name) for name in layout.columns}:
+        return 0.0
     if layout.kind == "csv" and not _has_scores(layout, roles):
         return 0.0
     return 0.4 if roles.item is not None or roles.prompt is not None else 0.3

@@ -112,7 +112,8 @@ def unknown_format(path: Path, mapping_file: Path | None = None) -> FileRefused:
     head = head_of(path)
     if (fault := _damaged_text(path, head)) is not None:
         return fault
-    if head.start.startswith(PARQUET_MAGIC) and table_layout(path) is not None:
+    layout = table_layout(path)
+    if layout is not None and layout.kind == "parquet" and not layout.columns:
         advice = "Copy or export it again."
         return refusal(path, "truncated", "begins as Parquet and ends without its footer", "a whole file", advice)
     if suffix in SPREADSHEETS:
@@ -155,7 +156,7 @@ def _next_step(path: Path, head: Head, mapping_file: Path | None) -> str:
     if mapping is not None:
         with suppress(FileRefused):
             return f"{mapping.name} is for {shown(', '.join(load_mapping(mapping).files))}"
-    if _table_by_another_name(head) is not None:
+    if table_layout(path) is None and _table_by_another_name(head) is not None:
         return "a table in text is called .csv, .tsv or .txt"
     return f"or mapping.yml: {skeleton(path)}"
 

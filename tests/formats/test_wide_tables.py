@@ -9,6 +9,7 @@ import pytest
 
 from capeval_pipeline.formats import wide
 from capeval_pipeline.formats.refusals import FileRefused
+from capeval_pipeline.ingestion.detection import detect
 from tests.formats.reading import read_whole, write
 from tests.ingestion.workspaces import MemoryWorkspace
 
@@ -98,3 +99,23 @@ def test_numbers_of_any_arrow_type_are_scores_of_a_model_without_costs(tmp_path)
     pq.write_table(table, tmp_path / "a.parquet")
     models = {row["model"] for row in read_whole(wide, tmp_path / "a.parquet").generations}
     assert models == {"dear", "flags", "small", "words"}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+@pytest.mark.parametrize(
+    ("header", "skeleton"),
+    [
+        ("question_id,model,correct", "{item_id: question_id, model: model, score: correct}"),
+        ("id,Model Name,solved", "model: "),
+        ("id,is_correct", "{item_id: id, model: …, score: is_correct}"),
+        ("id,model_a,model_b,position", "model_a: model_a, model_b: model_b"),
+    ],
+)
+def test_a_table_whose_rows_name_their_models_is_no_wide_one(tmp_path, name, header, skeleton):
+    """Else its scores would be those of a model called `correct`, and equal ones of two models repetitions."""
+    names = ["elm", "oak"][: header.count(",") - 1]
+    content = header + "\n" + "".join(",".join([f"q{n}", *names, str(n % 2)]) + "\n" for n in range(4))
+    path = written(tmp_path, name, content)
+    with pytest.raises(FileRefused) as caught:
+        detect(path)
+    assert (caught.value.reason, skeleton in str(caught.value)) == ("unknown_format", True), str(caught.value)
