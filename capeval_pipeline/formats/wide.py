@@ -113,8 +113,10 @@ def _roles(layout: TableLayout) -> _Roles:
 
 
 def matches(path: Path) -> float:
-    """0.8 for RouterBench columns, 0.4 for items and a column of scores, 0.3 if no column names an item; 0 if its columns
-    are called as those of long tables are."""
+    """0.8 for RouterBench columns, 0.4 for items and a column of scores, 0.3 if no column names an item.
+
+    0 if columns are called as those of long tables are.
+    """
     layout = None if path.is_dir() else table_layout(path)
     if layout is None or layout.kind == "jsonl" or not layout.columns:
         return 0.0
