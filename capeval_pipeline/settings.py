@@ -122,6 +122,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What counts first: given by name, the environment, capeval.toml of the workspace; then the defaults."""
         folder = init_settings().get("data") or env_settings().get("data") or cls.model_fields["data"].default
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(folder) / "capeval.toml")
 
@@ -142,18 +143,22 @@ class Settings(BaseSettings):
 
     @property
     def warehouse_folder(self) -> Path:
+        """Where the files behind the published database lie, the newest and some older ones."""
         return self.root / "warehouse"
 
     @property
     def inbox(self) -> Path:
+        """Where files are dropped to be read, a folder a benchmark."""
         return self.root / "inbox"
 
     @property
     def reports(self) -> Path:
+        """Where the report's pages lie."""
         return self.root / "reports"
 
     @property
     def dagster_home(self) -> Path:
+        """Where Dagster keeps its own: dagster.yaml, runs, what it was told."""
         return self.root / "dagster"
 
     @property
@@ -163,6 +168,7 @@ class Settings(BaseSettings):
 
     @property
     def temporary(self) -> Path:
+        """Folders of what is being read, gone afterwards."""
         return self.root / "tmp"
 
     def stage_block(self, stage: str) -> Mapping[str, Any]:

@@ -17,8 +17,9 @@ from capeval_pipeline.orchestration.assets.marts import published_keys
 from capeval_pipeline.orchestration.graph import Request
 from capeval_pipeline.orchestration.run_processes import end_dead_runs, mark_run
 from capeval_pipeline.orchestration.whole_changes import is_any_unfinished
-from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import Settings
+from capeval_pipeline.storage.locks import file_lock
 
 NIGHTLY, WEEKLY = "nightly_refresh", "weekly_studies"
 INBOX_JOB = "ingest_inbox"

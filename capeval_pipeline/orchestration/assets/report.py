@@ -12,7 +12,8 @@ from capeval_pipeline.orchestration.automation_conditions import follow_data_ver
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import OWNERS
-from capeval_pipeline.orchestration.workspace import Workspace, file_lock
+from capeval_pipeline.orchestration.workspace import Workspace
+from capeval_pipeline.storage.locks import file_lock
 from capeval_pipeline.storage.sql_models import SqlProject
 
 PAGES = "report.pages"
