@@ -82,7 +82,8 @@ def shown(value: object) -> str:
     """A value as messages show it: quoted text or JSON, at most VALUE_CHARACTERS characters; its kind where texts are
     hidden."""
     if _ARE_TEXTS_HIDDEN.get() and not isinstance(value, int | float | None):
-        return {str: "a text", dict: "an object"}.get(type(value), "a list") + " (not shown)"
+        kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
+        return f"{kind} (not shown)"
     if isinstance(value, str):
         text = repr(value[: 2 * VALUE_CHARACTERS])
     else:
