@@ -52,6 +52,8 @@ def conform_stored(table: Table, rows: StoredRows) -> StoredRows:
     expected = pa.schema([pa.field(column.name, column.type) for column in table.columns])
     if not rows.schema.equals(expected):
         raise TableContractError(f"{table.key}: has columns {rows.schema.names}; expected {expected.names} in order")
+    if not rows.paths:
+        return rows
     relation = rows.relation()
     required = [column.name for column in table.columns if not column.nullable]
     with scratch_connection(STREAMED) as connection:

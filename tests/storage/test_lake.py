@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from capeval_pipeline.errors import LakeError
 from capeval_pipeline.storage.content_versions import content_version
 from capeval_pipeline.storage.lake import Lake, benchmark_key
+from capeval_pipeline.storage.stored_rows import StoredRows
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -111,6 +113,14 @@ def test_the_version_does_not_depend_on_the_order_of_rows():
 )
 def test_the_version_changes_with_a_value_a_row_a_null_or_a_name(other):
     assert content_version(rows(1.0, None, 0.5)) != content_version(other)
+
+
+def test_no_rows_have_one_version_however_they_come(tmp_path):
+    """In a file without rows, in no file, in memory: one is looked into, the others are not."""
+    nothing = rows()
+    pq.write_table(nothing, tmp_path / "nothing.parquet")
+    files = StoredRows(nothing.schema, (str(tmp_path / "nothing.parquet"),))
+    assert content_version(files) == content_version(StoredRows(nothing.schema)) == content_version(nothing)
 
 
 def test_clock_columns_do_not_count():
