@@ -84,8 +84,9 @@ def show(
         }
         typer.echo(json.dumps(found | {view.name: rows for view, rows in tables}, default=str, ensure_ascii=False))
         return
-    for entry in sentences:
-        typer.echo(entry.sentence)
+    # two questions may have one reason why there is no answer
+    for sentence in dict.fromkeys(entry.sentence for entry in sentences):
+        typer.echo(sentence)
     for view, rows in tables:
         if rows:
             print_view(view, rows, top)

@@ -57,6 +57,9 @@ def run(
         raise failure
 
 
+NAMED_STEPS = 6
+
+
 def report_lines(report: Any) -> list[str]:
     """What ran and what did not, a line a benchmark; benchmarks with nothing to do share one line."""
     lines = []
@@ -64,7 +67,8 @@ def report_lines(report: Any) -> list[str]:
     for done in report.benchmarks:
         if done.ran:
             first = done.ran[0]
-            names = ", ".join(entry.step.name for entry in done.ran)
+            names = ", ".join(entry.step.name for entry in done.ran[:NAMED_STEPS])
+            names += f" and {len(done.ran) - NAMED_STEPS} more" if len(done.ran) > NAMED_STEPS else ""
             lines.append(
                 f"{done.benchmark_id}: {counted(len(done.ran), 'step')} in {done.seconds:.1f} s ({names}); "
                 f"first because {first.reason}"

@@ -70,7 +70,7 @@ def load_problem(part: Part) -> LabelledProblem:
         raise StageSkipped(f"{len(loaded.models)} model; a comparison takes two")
     if n_kept < FEWEST_KEPT_ITEMS:
         raise StageSkipped(
-            f"{n_kept} of {counted(len(loaded.items), 'item')} have two pairs of models that differ; clusters take "
+            f"items with two pairs of models that differ: {n_kept} of {len(loaded.items)}; clusters take "
             f"{FEWEST_KEPT_ITEMS}"
         )
     return loaded

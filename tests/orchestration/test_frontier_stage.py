@@ -129,7 +129,7 @@ def test_without_costs_there_are_oracle_values_but_no_frontier():
     assert len(result.frontier_points) == 0
     assert len(result.frontier_headlines) == 0
     assert result.oracle_estimates["value"].notna().any()
-    assert "No costs are known" in result.outcome.verdicts[0].sentence
+    assert "Fewer than two models have costs" in result.outcome.verdicts[0].sentence
 
 
 def test_one_draw_a_cell_leaves_the_naive_value_alone():

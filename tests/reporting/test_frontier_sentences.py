@@ -55,11 +55,21 @@ def test_one_draw_a_cell_gives_an_upper_bound_and_what_would_help():
     assert "Two draws per cell or more would give a bracket." in sentence
 
 
+@pytest.mark.parametrize(
+    ("verdict", "told"),
+    [("upper_bound_only", "No upper limit can be given"), ("bracket_only", "No limits can be given")],
+)
+def test_a_limit_that_is_unknown_is_not_told_as_a_limit(verdict, told):
+    unknown = {"value": math.nan, "lower": math.nan, "upper": math.nan, "naive": 1.0, "best_quality": 1.0}
+    assert oracle_sentence(verdict=verdict, reason="one item", **unknown).startswith(told)
+    assert frontier_sentence(verdict=verdict, reason="one item", **FIGURES | unknown).startswith(told)
+
+
 def test_without_costs_the_sentence_says_so():
     sentence = oracle_sentence(
         verdict="point", reason="", value=0.9, lower=0.85, upper=0.95, naive=0.93, best_quality=0.8
     )
-    assert sentence.endswith("No costs are known, so no frontier is drawn.")
+    assert sentence.endswith("Fewer than two models have costs for their items, so no frontier is drawn.")
 
 
 def saving(lower, upper):

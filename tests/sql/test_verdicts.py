@@ -105,6 +105,12 @@ def test_costs_in_a_sentence(tables):
     )
 
 
+def test_a_sum_below_a_cent_is_not_told_as_nothing(tables):
+    tables.fill("raw.models", [{"model_id": "m"}])
+    tables.fill("raw.generations", [{"item_id": "i", "model_id": "m", "cost_usd": 0.0021}])
+    assert "; $0.002100 in all." in verdicts(tables)["costs"]["sentence"]
+
+
 def test_no_cost_says_nothing_about_cost(tables):
     tables.fill("raw.models", [{"model_id": "m"}])
     tables.fill("raw.generations", [{"item_id": "i", "model_id": "m", "score": 1.0}])

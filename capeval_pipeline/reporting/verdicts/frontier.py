@@ -33,12 +33,12 @@ def frontier_sentence(
     single = f"{best_model} ({_money(best_cost)} per item, {_share(best_quality)} right{lucky})"
     if verdict == "upper_bound_only":
         return (
-            f"At most {_share(upper)}: at the cost of {single}, with one draw per cell, luck cannot be told from "
+            f"{_at_most(upper)}: at the cost of {single}, with one draw per cell, luck cannot be told from "
             f"skill. Two draws per cell or more would give a bracket."
         )
     if verdict == "bracket_only":
         return (
-            f"Between {_share(lower)} and {_share(upper)} at the cost of {single}; no single figure: {reason}. "
+            f"{_bracket(lower, upper)} at the cost of {single}; no single figure: {reason}. "
             f"Naively computed it would be {_share(naive)}."
         )
     reduction = (value - best_quality) / (1.0 - best_quality) if best_quality < 1.0 else math.nan
@@ -57,16 +57,16 @@ def oracle_sentence(
     *, verdict: str, reason: str, value: float, lower: float, upper: float, naive: float, best_quality: float
 ) -> str:
     """The same where no cost is known: the best choice of model per item at any price."""
-    no_costs = "No costs are known, so no frontier is drawn."
+    no_costs = "Fewer than two models have costs for their items, so no frontier is drawn."
     if verdict == "upper_bound_only":
         return (
-            f"At most {_share(upper)} for the best possible choice of model per item, against {_share(best_quality)} "
+            f"{_at_most(upper)} for the best possible choice of model per item, against {_share(best_quality)} "
             f"of the best single model: with one draw per cell luck cannot be told from skill. Two draws per cell or "
             f"more would give a bracket. {no_costs}"
         )
     if verdict == "bracket_only":
         return (
-            f"Between {_share(lower)} and {_share(upper)} for the best possible choice of model per item, against "
+            f"{_bracket(lower, upper)} for the best possible choice of model per item, against "
             f"{_share(best_quality)} of the best single model; no single figure: {reason}. {no_costs}"
         )
     return (
@@ -236,6 +236,16 @@ def to_know_more_sentence(*, verdict: str, cause: str, n_generations: int) -> st
 def constant_cost_sentence(cost: float) -> str:
     """All answers cost the same, so the frontier has one point."""
     return f"All answers cost the same ({_money(cost)}), so the frontier is a single point."
+
+
+def _at_most(upper: float) -> str:
+    return "No upper limit can be given" if math.isnan(upper) else f"At most {_share(upper)}"
+
+
+def _bracket(lower: float, upper: float) -> str:
+    if math.isnan(lower) and math.isnan(upper):
+        return "No limits can be given"
+    return f"Between {_share(lower)} and {_share(upper)}"
 
 
 def _share(value: float) -> str:

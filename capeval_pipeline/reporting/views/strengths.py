@@ -19,7 +19,8 @@ def _told(row: Row) -> str:
 
 LEADERBOARD = View(
     "leaderboard",
-    "Models by mean score. Could be: ranks that cannot be told apart (95 %, adjusted for all pairs).",
+    "Models by mean score; where there are judgments alone, by the share of judgments won. Could be: ranks that cannot "
+    "be told apart (95 %, adjusted for all pairs).",
     queries.LEADERBOARD,
     (
         plain("rank", "rank", count),

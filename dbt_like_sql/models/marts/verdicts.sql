@@ -268,13 +268,17 @@ cost_sentences as (
             when n_known = 0 then 'No cost is known, so nothing can be said about cost.'
             else
                 format(
-                    'Costs are known of {:,} of {:,} answers ({:.1f} %) and {:,} of {:,} models; ${:,.2f} in all.',
+                    'Costs are known of {:,} of {:,} answers ({:.1f} %) and {:,} of {:,} models; {} in all.',
                     n_known::bigint,
                     n_rows::bigint,
                     100 * n_known / n_rows,
                     n_priced_models,
                     n_models,
-                    total_cost_usd
+                    -- what is less than a cent is not told as nothing
+                    case
+                        when total_cost_usd > 0 and total_cost_usd < 0.1 then format('${:.6f}', total_cost_usd)
+                        else format('${:,.2f}', total_cost_usd)
+                    end
                 )
         end
         || case when n_zero > 0 then format(' Costs reported as zero: {:,}.', n_zero::bigint) else '' end
