@@ -1,4 +1,4 @@
-"""A disk of a few megabytes that really fills up: a tmpfs, for which one must be root."""
+"""A disk of a few megabytes that really fills up: a tmpfs, for which one must be root, be it of a namespace."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 BALLAST = "ballast"
+AS_ANYBODY = "`unshare --map-root-user --mount pytest PATH`"
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     except FileNotFoundError:
         pytest.skip("no mount command here")
     if done.returncode:
-        pytest.skip(f"no small disk can be mounted: {done.stderr.strip()}")
+        pytest.skip(f"no small disk can be mounted ({done.stderr.strip()}); who is not root runs {AS_ANYBODY}")
     try:
         yield folder
     finally:
