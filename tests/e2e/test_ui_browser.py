@@ -92,8 +92,6 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         wait_until_served(address, server, log)
         with chromium_browser() as browser:
             context = browser.new_context(viewport={"width": 1400, "height": 1600})
-            # the page greets a first visitor with a dialog
-            context.add_init_script("localStorage.setItem('communityNux', '1')")
             yield Ui(address, data, context, root / "screenshots")
             context.close()
     finally:
