@@ -26,7 +26,7 @@ class UnusableAmounts:
             n_before, example = self._found.get(name, (0, ""))
             first = int(unusable[0])
             place = self._place_format.format(batch.places[first].as_py())
-            self._found[name] = (n_before + len(unusable), example or f"{shown(column[first].as_py())} at {place}")
+            self._found[name] = (n_before + len(unusable), example or f"{_cell(column, first)} at {place}")
         return amounts.values
 
     def notes(self) -> list[Note]:
@@ -38,3 +38,11 @@ class UnusableAmounts:
             text = message(self._path.name, where, found, "plain numbers", "What is none is unknown.")
             notes.append((None, "warning", where, "amount_unusable", text))
         return notes
+
+
+def _cell(column: pa.Array | pa.ChunkedArray, index: int) -> str:
+    """A cell as messages show it; Python has no word for a time outside of its calendar."""
+    try:
+        return shown(column[index].as_py())
+    except (OverflowError, ValueError):
+        return "a time of no calendar"
