@@ -13,6 +13,8 @@ from capeval_pipeline.cli.reading import BENCHMARK_HELP, TOP_HELP, Benchmark, pu
 from capeval_pipeline.errors import CapevalError, UsageError
 from capeval_pipeline.one_thread import one_thread
 from capeval_pipeline.reporting.numbers import dollars, percent
+from capeval_pipeline.reporting.queries import Query
+from capeval_pipeline.reporting.queries import prompt_routing as queries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,16 +81,11 @@ def _clusters(found: Benchmark) -> "tuple[LabelledClusters, dict[int, str], str]
 
     benchmark_id = found.benchmark_id
 
-    def rows(query: str, **values: str) -> Any:
-        return found.connection.sql(query, params={"benchmark": benchmark_id, **values})
+    def rows(query: Query, **values: str) -> Any:
+        return found.connection.sql(query.text(benchmark_id), params=values)
 
-    fits = rows(
-        "select * from estimates.ecc_fits where benchmark_id = $benchmark and method in ('ecc_shrunk', 'ecc') "
-        "order by method desc"
-    ).df()
-    embeddings = rows(
-        "select item_id, embedder, embedding from estimates.item_embeddings where benchmark_id = $benchmark"
-    ).to_arrow_table()
+    fits = rows(queries.HEADLINE_FIT).df()
+    embeddings = rows(queries.ITEM_VECTORS).to_arrow_table()
     if embeddings.num_rows == 0 or fits.empty:
         missing = "no item has a vector" if embeddings.num_rows == 0 else "no clusters were fitted"
         raise CapevalError(
@@ -96,27 +93,15 @@ def _clusters(found: Benchmark) -> "tuple[LabelledClusters, dict[int, str], str]
         )
     fit = fits.iloc[0]
     method = str(fit["method"])
-    own = "benchmark_id = $benchmark and method = $method"
     labelled = encode_published_clusters(
         fit=fit,
         embeddings=embeddings,
-        responsibilities=rows(
-            f"select method, item_id, cluster_id, responsibility, basis from estimates.cluster_responsibilities "
-            f"where {own}",
-            method=method,
-        ).to_arrow_table(),
-        strengths=rows(f"select * from estimates.cluster_strengths where {own}", method=method).df(),
-        costs=rows(
-            f"select cluster_id, model_id, mean_cost_usd from marts.routing_table where {own}", method=method
-        ).df(),
-        overall=rows(
-            "select strengths.model_id, any_value(strengths.strength) as strength, "
-            "avg(item_scores.cost_usd) as mean_cost_usd "
-            "from estimates.strengths left join intermediate.item_scores using (benchmark_id, model_id) "
-            "where benchmark_id = $benchmark group by strengths.model_id"
-        ).df(),
+        responsibilities=rows(queries.RESPONSIBILITIES, method=method).to_arrow_table(),
+        strengths=rows(queries.CLUSTER_STRENGTHS, method=method).df(),
+        costs=rows(queries.CLUSTER_COSTS, method=method).df(),
+        overall=rows(queries.OVERALL_STRENGTHS).df(),
     )
-    named = rows(f"select cluster_id, label from estimates.clusters where {own}", method=method).fetchall()
+    named = rows(queries.CLUSTER_LABELS, method=method).fetchall()
     return labelled, dict(named), str(embeddings.column("embedder")[0].as_py())
 
 
