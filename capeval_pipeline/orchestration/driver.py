@@ -18,13 +18,12 @@ from capeval_pipeline.orchestration.assets import Graph, build_graph
 from capeval_pipeline.orchestration.assets.marts import are_published, inputs_hash, mart_keys, published_keys
 from capeval_pipeline.orchestration.assets.report import are_written
 from capeval_pipeline.orchestration.event_log import Entry, kept_open
-from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, needed_for, stale_steps
+from capeval_pipeline.orchestration.graph import STAGES, Request, StaleStep, stale_steps
 from capeval_pipeline.orchestration.ingest_job import INGEST_JOB
 from capeval_pipeline.orchestration.jobs import PUBLISH_JOB, REFRESH_JOB, REPORT_JOB, STUDIES_JOB
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
 from capeval_pipeline.orchestration.records import asset_key, latest_records
 from capeval_pipeline.orchestration.run_processes import end_dead_runs, process_tags
-from capeval_pipeline.orchestration.stages import StageAsset
 from capeval_pipeline.orchestration.step_progress import StepCount
 from capeval_pipeline.orchestration.whole_changes import undo_all_unfinished
 from capeval_pipeline.orchestration.workspace import Workspace
@@ -153,28 +152,15 @@ def plans(
         raise UsageError(f"no table {request.rebuild!r} is made by a step; expected one of {', '.join(sorted(keys))}")
     records = latest_records(instance, sorted(keys), benchmarks, read)
     facts = workspace.benchmarks()
-    steps = _steps_for(graph, request)
     always = {key for step in graph.steps if step.always_runs for key in step.outputs}
     computed = {benchmark_id for key, benchmark_id in records if key not in always}
     # where no file could be read there is nothing to compute; where files were taken out, what was made must follow
     return [
-        BenchmarkRun(name, stale_steps(steps, name, records, workspace, facts.get(name), request))
+        BenchmarkRun(name, stale_steps(graph.steps, name, records, workspace, facts.get(name), request))
         if name in facts or name in computed
         else BenchmarkRun(name, [])
         for name in benchmarks
     ]
-
-
-def _steps_for(graph: Graph, request: Request) -> list[StageAsset]:
-    """Steps a request is about, in order; the gate always, or the marts would not hear of what ran."""
-    if not request.only:
-        return list(graph.steps)
-    wanted = (
-        {step.name for step in needed_for(graph.steps, request.only)}
-        if request.only not in ("marts", "report")
-        else set()
-    )
-    return [step for step in graph.steps if step.name in wanted or step.stage == "marts"]
 
 
 def run_steps(

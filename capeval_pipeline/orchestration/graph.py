@@ -74,6 +74,16 @@ def needed_for(steps: Sequence[StageAsset], stage: str) -> list[StageAsset]:
     return [step for step in steps if step.name in wanted]
 
 
+def wanted_of(steps: Sequence[StageAsset], only: str) -> list[StageAsset]:
+    """Steps a request for one stage is about, in order, all with ""; with any stage also the gate, the one step of
+    stage marts: without it neither pages nor automation would hear of what ran."""
+    if not only:
+        return list(steps)
+    # marts and pages are made from what there is
+    needed = set() if only in ("marts", "report") else {step.name for step in needed_for(steps, only)}
+    return [step for step in steps if step.name in needed or step.stage == "marts"]
+
+
 def stale_steps(
     steps: Sequence[StageAsset],
     benchmark_id: str,
@@ -87,7 +97,7 @@ def stale_steps(
     Long evaluations count only if the request is full; new files are read by ingest alone, never here. A table asked
     to be built again is, whatever step makes it: raw tables from what was read, not from the files.
     """
-    candidates = needed_for(steps, request.only) if request.only else list(steps)
+    candidates = wanted_of(steps, request.only)
     stale: list[StaleStep] = []
     moving: set[str] = set()
     for step in candidates:

@@ -100,6 +100,17 @@ def test_one_stage_alone_leaves_the_others_as_they_are(workspace):
     assert stale_names(workspace, {}, Request(only="frontier")) == ["costs"]
 
 
+def test_one_stage_alone_tells_the_gate_too_so_that_pages_hear_of_it(workspace):
+    gate = step("gate", ("t.scores", "t.costs"), stage="marts")
+    records = made(workspace, [*STEPS, gate])
+    records["t.costs", "arc"] = replace(records["t.costs", "arc"], code_version="0")
+    found = stale_steps([*STEPS, gate], "arc", records, workspace, None, Request(only="frontier"))
+    assert [entry.step.name for entry in found] == ["costs", "gate"]
+    assert [entry.step.name for entry in stale_steps([gate, SCORES], "arc", {}, workspace, None, Request("marts"))] == [
+        "gate"
+    ]
+
+
 def test_the_long_evaluations_run_when_asked_for(workspace):
     assert stale_names(workspace, made(workspace)) == []
     records = made(workspace)
