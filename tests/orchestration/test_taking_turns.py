@@ -6,14 +6,17 @@ import sys
 import threading
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from capeval_pipeline import cli
+from capeval_pipeline.orchestration import driver
 from capeval_pipeline.orchestration.assets.ingest import _scratch_folder
 from capeval_pipeline.orchestration.stages import Part
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.settings import load_settings
 from capeval_pipeline.storage.lake import Lake
+from tests.file_locks import is_locked
 from tests.formats.reading import write
 
 
@@ -42,6 +45,20 @@ def test_the_second_ingest_says_that_it_waits_and_begins_when_the_first_has_ende
     thread.join(10)
     assert order == ["waiting for another ingest", "first ends", "second begins"]
     assert list(workspace.settings.temporary.iterdir()) == []
+
+
+def test_dagster_s_databases_are_opened_by_one_process_at_a_time(workspace, monkeypatch):
+    """Two that make them at once would spoil them, though seldom enough that no test of two shows it."""
+    opened, seen = dg.DagsterInstance.from_config, []
+
+    def looking(home: str) -> dg.DagsterInstance:
+        seen.append(is_locked(workspace.settings.root / "locks" / "instance.lock"))
+        return opened(home)
+
+    monkeypatch.setattr(dg.DagsterInstance, "from_config", looking)
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    with driver.workspace_instance(workspace):
+        assert seen == [True]
 
 
 def test_what_killed_ingests_left_goes_with_the_next(workspace):
