@@ -158,18 +158,22 @@ def load_change(folder: Path, benchmark_id: str) -> Change:
 def ledger_of(files: pa.Table, committed: pa.Table | None = None) -> list[LedgerRow]:
     """Files that count, from readings.files of any number of benchmarks.
 
-    committed : raw.files, which is written last; a file that is not in it was cut short and has to be read again.
+    committed : raw.files, which is written last; a file that is not in it was cut short and has to be read again. It
+        also says what other files made of a file: one that contradicts them is refused there, and tried again.
     """
-    whole = None
+    fates = None
     if committed is not None:
-        names = ("benchmark_id", "file_id")
-        whole = set(zip(*(committed.column(name).to_pylist() for name in names), strict=True))
-    return [
-        # a ledger written by an older release knows paths only
-        LedgerRow(**{column.name: row.get(column.name) for column in fields(LedgerRow)} | {"lies_at": _lies_at(row)})
-        for row in files.to_pylist()
-        if row["replaced_by_file_id"] is None and (whole is None or (row["benchmark_id"], row["file_id"]) in whole)
-    ]
+        names = ("benchmark_id", "file_id", "status")
+        fates = {tuple(row[:2]): row[2] for row in zip(*(committed.column(n).to_pylist() for n in names), strict=True)}
+    found = []
+    for row in files.to_pylist():
+        key = row["benchmark_id"], row["file_id"]
+        if row["replaced_by_file_id"] is not None or (fates is not None and key not in fates):
+            continue
+        values = {column.name: row.get(column.name) for column in fields(LedgerRow)}
+        status = row["status"] if fates is None else fates[key]
+        found.append(LedgerRow(**values | {"lies_at": _lies_at(row), "status": status}))  # older releases: no lies_at
+    return found
 
 
 def _lies_at(row: Mapping[str, Any]) -> str:

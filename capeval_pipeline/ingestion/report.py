@@ -69,6 +69,8 @@ class UnitReport:
     def take_from_tables(self, files: Iterable[Mapping[str, Any]], told: Iterable["Told"]) -> None:
         """Put in the final counts and remarks of raw.files and raw.rejections, which know of the other files."""
         counted = list(files)
+        if counted and all(row["status"] == "refused" for row in counted):
+            self.status = "refused"
         for name in ("n_read", "n_kept", "n_rejected", "n_duplicate"):
             setattr(self, name, sum(row[name] for row in counted))
         self.rejections, self.warnings, self.reasons = [], [], {}

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from capeval_pipeline.ingestion import between_files, told_between_files
-from capeval_pipeline.ingestion.benchmark_facts import benchmark_facts, benchmark_rows
+from capeval_pipeline.ingestion.benchmark_facts import benchmark_facts, benchmark_rows, contradictions, without
 from capeval_pipeline.ingestion.costs import register_prices
 from capeval_pipeline.ingestion.parts import PART_TABLES
 from capeval_pipeline.ingestion.registry import model_rows
@@ -55,7 +55,11 @@ def resolve(readings: Readings, folder: Path, limits: ComputeLimits | None = Non
 
 
 def _resolve(readings: Readings, folder: Path, limits: ComputeLimits) -> RawTables:
-    files = readings["files"].table().to_pylist()
+    ledger = readings["files"].table()
+    refused = contradictions(ledger.to_pylist())
+    if refused:
+        ledger = without(ledger, refused)
+    files = ledger.to_pylist()
     facts = benchmark_facts(files)
     benchmark_id = files[0]["benchmark_id"] if files else ""
     with scratch_connection(limits) as connection:
@@ -66,7 +70,9 @@ def _resolve(readings: Readings, folder: Path, limits: ComputeLimits) -> RawTabl
             return copied(connection, owned, schema, folder / f"{key}.parquet")
 
         for name in PART_TABLES:
-            connection.execute(f"create view read_{name} as from {readings[name].relation()}")
+            if name != "files":
+                connection.execute(f"create view read_{name} as from {readings[name].relation()}")
+        connection.register("read_files", ledger)
         between_files.rank_files(connection)
         between_files.identify(connection)
         may_meet = between_files.do_files_meet(connection)
@@ -85,7 +91,7 @@ def _resolve(readings: Readings, folder: Path, limits: ComputeLimits) -> RawTabl
             ),
             "raw.judgments": kept("raw.judgments", between_files.judgments_sql(connection, may_meet=may_meet)),
         }
-        told_between_files.remark(connection, facts)
+        told_between_files.remark(connection, facts, refused)
         tables["raw.rejections"] = kept("raw.rejections", told_between_files.rejections_sql(connection))
         tables["raw.files"] = told_between_files.file_rows(connection)
     return {key: _owned(key, tables[key], benchmark_id) for key in RAW_KEYS}

@@ -6,17 +6,24 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from capeval_pipeline.formats.refusals import one_line
+from capeval_pipeline.ingestion.benchmark_facts import Contradiction
 from capeval_pipeline.ingestion.costs import cost_warnings
 from capeval_pipeline.ingestion.notes import one_a_place
 from capeval_pipeline.ingestion.registry import model_warnings
 
 
-def remark(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any]) -> None:
+def remark(connection: duckdb.DuckDBPyConnection, facts: Mapping[str, Any], refused: list[Contradiction]) -> None:
     """Table `remarks`: what only several files, or all rows of a benchmark, show."""
     connection.execute(
         "create table remarks (file_id varchar, record bigint, severity varchar, location varchar, reason varchar, "
         "message varchar)"
     )
+    for each in refused:
+        connection.execute(
+            "insert into remarks values (?, null, 'rejected', 'benchmark.yml', 'config_invalid', ?)",
+            [each.file_id, one_line(each.message, 300)],
+        )
     place = "replace(place_format, '{}', coalesce(place::varchar, ''))"
     connection.execute(
         f"""insert into remarks

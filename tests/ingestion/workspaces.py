@@ -43,7 +43,11 @@ class MemoryWorkspace:
         return batch
 
     def _ledger(self):
-        return [row for tables in self.readings.values() for row in ledger_of(tables["files"].table())]
+        return [
+            row
+            for benchmark_id, tables in self.readings.items()
+            for row in ledger_of(tables["files"].table(), self.raw[benchmark_id]["raw.files"])
+        ]
 
     def _apply(self, batch: Batch) -> None:
         for benchmark_id, change in batch.changes.items():
