@@ -206,6 +206,7 @@ CASES: dict[str, tuple[dict[str, str | bytes] | Callable[[Path], None], str, str
     "cost_cached": ({"a.json": as_json({"evalId": "e", "results": {"version": 3, "results": [
         {"provider": {"id": "elm"}, "vars": {"q": "Q"}, "success": True, "score": 1, "namedScores": {},
          "response": {"output": "x", "cached": True}}]}})}, "key elm", "cost and latency are unknown"),
+    "amount_unusable": ({"a.csv": COSTS + "q,elm,1,$0.5,1,1\n"}, "column cost_usd", "What is none is unknown."),
     "cost_negative": ({"a.csv": COSTS + "q,elm,1,-1,1,1\n"}, "key elm", "it counts as not reported"),
     "cost_mismatch": (PRICES | {"a.csv": COSTS + "q,elm,1,9,1,1\n"}, "key elm", "the reported one counts"),
     "cost_constant_tokens": ({"a.csv": COSTS + "".join(f"q{n},elm,1,,7,7\nq{n},oak,1,,{n},7\n" for n in range(1, 9))},
@@ -224,7 +225,7 @@ metric_unknown model_unknown bad_json bad_row key_missing score_not_numeric scor
 generation_bad status_unknown item_unknown join_missing no_answers conflicting_duplicate conflicting_files unknown_label
 no_verdict self_comparison incomplete_orders duplicate coverage repeats_scored_once rewritten_sample retried
 metric_defaulted extra_columns summary_column order_dependent id_reused look_alike_model same_vector settings_differ
-cost_zero cost_cached cost_negative cost_mismatch cost_constant_tokens price_missing
+cost_zero cost_cached cost_negative cost_mismatch cost_constant_tokens price_missing amount_unusable
 """
 
 

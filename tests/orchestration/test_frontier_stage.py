@@ -174,6 +174,15 @@ def test_an_open_range_has_no_error_reduction():
     assert result.frontier_diagnostics.iloc[0]["verdict"] == "bracket_only"
 
 
+def test_figures_of_an_open_range_are_not_told_as_shares():
+    part = BenchmarkPart()
+    part.benchmark["score_high"] = None
+    part.frames["staging.stg_generations"]["quality"] *= 7.0
+    (verdict,) = frontier.body(part, QUICK).verdicts
+    assert "%" not in verdict.sentence and "right" not in verdict.sentence
+    assert "score_range: [low, high]" in verdict.sentence
+
+
 def test_the_same_answers_in_another_order_give_the_same_bytes():
     first, second = BenchmarkPart(), BenchmarkPart()
     shuffled = second.frames["staging.stg_generations"].sample(frac=1.0, random_state=3)

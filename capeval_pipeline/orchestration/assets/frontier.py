@@ -79,7 +79,7 @@ def frontier(part: Part, settings: FrontierSettings) -> StageResult:
     limits = _latency_limits(problem, encoded, axes, settings)
     routers, oracle_on_test = _routers(part, encoded, axes, problem) if "usd" in axes else ({}, math.nan)
     has_scale = part.benchmark.get("score_low") is not None and part.benchmark.get("score_high") is not None
-    found = Findings(oracle, axes, encoded, problem, routers, oracle_on_test, limits)
+    found = Findings(oracle, axes, encoded, problem, routers, oracle_on_test, limits, has_scale)
     return StageResult(
         tables={
             frames.ORACLE_ESTIMATES: frames.oracle_frame(oracle, encoded, problem),

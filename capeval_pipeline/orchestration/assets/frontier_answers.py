@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What the stage found. oracle_on_test : naive frontier of the router's test items at its best model's cost."""
+    """What the stage found. oracle_on_test : naive frontier of the router's test items at its best model's cost.
+
+    has_scale: the range of scores has two ends, so that quality is a share of it.
+    """
 
     oracle: "OracleAnalysis"
     axes: dict[str, "CostAxisAnalysis"]
@@ -37,11 +40,15 @@ class Findings:
     routers: dict[str, "RouterCurve"]
     oracle_on_test: float
     limits: Sequence["LatencyLimit"]
+    has_scale: bool = True
 
 
 def answers(found: Findings, settings: FrontierSettings) -> list[Verdict]:
     """Sentences, one a question; what always belongs to the frontier's (who is left out) is part of its sentence."""
     encoded = found.encoded
+    if not found.has_scale:  # every sentence below tells shares of a range
+        table = FRONTIER_HEADLINES if found.axes else ORACLE_ESTIMATES
+        return [Verdict("frontier", sentences.no_scale_sentence(table), table)]
     left_out = sentences.left_out_sentence(encoded.left_out, len(encoded.models))
     told: list[tuple[str, list[str | None], str]] = []
     if "usd" in found.axes:

@@ -238,6 +238,15 @@ def constant_cost_sentence(cost: float) -> str:
     return f"All answers cost the same ({_money(cost)}), so the frontier is a single point."
 
 
+def no_scale_sentence(table: str) -> str:
+    """The range of scores has an open end, so that nothing is a share of it."""
+    return (
+        "The scores have no lowest or no highest value, so nothing can be told as a share: "
+        f"the figures in {table} are on the scale of the scores. "
+        "`score_range: [low, high]` in benchmark.yml gives shares and the reduction of errors."
+    )
+
+
 def _at_most(upper: float) -> str:
     return "No upper limit can be given" if math.isnan(upper) else f"At most {_share(upper)}"
 
