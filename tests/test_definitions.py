@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -43,6 +44,18 @@ def test_every_asset_has_a_description_an_owner_and_a_kind(definitions):
         assert node.description, key
         assert node.owners, key
         assert node.kinds, key
+
+
+def test_every_asset_names_its_code_and_its_columns(definitions):
+    graph = definitions.resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        metadata = graph.get(key).metadata
+        (reference,) = metadata["dagster/code_references"].code_references
+        lines = Path(reference.file_path).read_text(encoding="utf-8").splitlines()
+        assert 1 <= reference.line_number <= len(lines), key
+        if key.path[0] != "report":  # pages are files, not a table
+            columns = metadata["dagster/column_schema"].columns
+            assert columns and all(column.description for column in columns), key
 
 
 def test_a_benchmark_needs_at_most_twenty_steps_and_sixty_checks(definitions):

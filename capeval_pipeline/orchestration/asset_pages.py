@@ -6,7 +6,9 @@ plots over time, come from the step itself. Texts of the data are escaped: the U
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -16,7 +18,8 @@ from capeval_pipeline.orchestration.records import RECORD_KEY, asset_key
 from capeval_pipeline.orchestration.workspace import Workspace
 from capeval_pipeline.reporting.numbers import UNKNOWN, is_unknown, number, shortened, words
 from capeval_pipeline.storage.connections import text_literal
-from capeval_pipeline.storage.tables import UNPUBLISHED_LAYERS
+from capeval_pipeline.storage.sql_models import SqlColumn, SqlModel
+from capeval_pipeline.storage.tables import TABLES, UNPUBLISHED_LAYERS, Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +35,47 @@ MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>#|~&"})
 SENTENCES_FROM = """
     select benchmark_id, sentence from marts.verdicts where source_table = ? and is_computed order by benchmark_id
 """
+COLUMN_SCHEMA = "dagster/column_schema"
+TYPE_NOT_KNOWN = "known once made"
 VERDICT, FIRST_ROWS, SQL, REPORT = "verdict", "first rows", "SQL", "report"
+
+
+def page_of_asset(key: str, source: Path, line: int = 1, model: SqlModel | None = None) -> dict[str, Any]:
+    """What the page of a table says before anything was made: grain, columns, SQL, where the code is.
+
+    source, line: file that makes it. model: where that is SQL; of its columns the types are known once it ran.
+    """
+    metadata: dict[str, Any] = {"table": key, "sql": sql_line(key), **code_reference(source, line)}
+    if model is not None:
+        metadata |= {"grain": ", ".join(model.grain), COLUMN_SCHEMA: column_schema(model)}
+    elif key in TABLES:
+        table = TABLES[key]
+        columns = [dg.TableColumn(each.name, each.type_name, _described(each)) for each in table.columns]
+        metadata |= {"grain": ", ".join(table.grain), COLUMN_SCHEMA: dg.TableSchema(columns)}
+    return metadata
+
+
+def code_reference(source: Path, line: int) -> dict[str, Any]:
+    """Where the code is that makes an asset: the UI shows file and line."""
+    label = f"{source.name}, line {line}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        reference = dg.LocalFileCodeReference(file_path=str(source), line_number=line, label=label)
+        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference])}
+
+
+def column_schema(model: SqlModel, made: pa.Schema | None = None) -> dg.TableSchema:
+    """The columns of a SQL model with their meanings; made: schema of its rows, once there are any."""
+    types = {} if made is None else {column.name: str(column.type) for column in made}
+    return dg.TableSchema(
+        [dg.TableColumn(each.name, types.get(each.name, TYPE_NOT_KNOWN), _described(each)) for each in model.columns]
+    )
+
+
+def _described(column: Column | SqlColumn) -> str:
+    """A column's meaning, its unit in brackets."""
+    meaning = column.meaning if isinstance(column, Column) else column.description
+    return f"{meaning} [{column.unit}]" if column.unit else meaning
 
 
 def page_of_part(
@@ -77,7 +120,10 @@ def report_link(workspace: Workspace, page: str) -> dg.MetadataValue[Any]:
 
 
 def pages_of_published(
-    workspace: Workspace, keys: Sequence[str], claims: Mapping[str, tuple[bool, str]]
+    workspace: Workspace,
+    keys: Sequence[str],
+    claims: Mapping[str, tuple[bool, str]],
+    models: Mapping[str, SqlModel],
 ) -> dict[str, dict[str, Any]]:
     """The pages of tables that were just published, each with what its claims found and the sentences told from it."""
     from capeval_pipeline.storage.warehouse import open_published
@@ -95,6 +141,7 @@ def pages_of_published(
                 sentences.append(f"In marts.verdicts: {counted(len(told) - N_SENTENCES, 'more sentence')}.")
             pages[key] = {
                 **page_of_table(workspace, key, first_rows(head, n_rows), sentences),
+                **({COLUMN_SCHEMA: column_schema(models[key], head.schema)} if key in models else {}),
                 "n_benchmarks": n_benchmarks,
             }
     return pages
@@ -109,7 +156,11 @@ def said_before(instance: dg.DagsterInstance, key: str, benchmark_id: str | None
     if not found or found[0].asset_materialization is None:
         return {}
     metadata: Mapping[str, Any] = found[0].asset_materialization.metadata
-    return {name: value for name, value in metadata.items() if name != RECORD_KEY and not name.startswith("dagster/")}
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name == COLUMN_SCHEMA or (name != RECORD_KEY and not name.startswith("dagster/"))
+    }
 
 
 def sql_line(key: str, benchmark_id: str | None = None) -> str:

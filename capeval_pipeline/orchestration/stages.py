@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from capeval_pipeline.storage.sql_models import SqlModel
     from capeval_pipeline.storage.stored_rows import StoredRows
 
 OWNERS = ["team:capeval"]
@@ -54,7 +55,8 @@ class CheckOutcome:
 class StageResult:
     """What a body gives back: tables by key, sentences, numbers to plot over time, outcomes of declared checks.
 
-    scratch: the folder in which tables given as stored rows lie; it goes once they are written.
+    scratch: the folder in which tables given as stored rows lie; it goes once they are written. skipped_because: the
+    sentence that says why there is no answer, of a step that does not apply to the benchmark.
     """
 
     tables: Mapping[str, pd.DataFrame | pa.Table | StoredRows]
@@ -62,6 +64,7 @@ class StageResult:
     numbers: Mapping[str, float | int] = field(default_factory=dict)
     checks: Sequence[CheckOutcome] = ()
     scratch: Path | None = None
+    skipped_because: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class StageAsset:
     uses_full: its size depends on `--full`. always_runs: reads what no record knows of (files), so it is never taken
     for fresh. tolerates_missing: asks to run though some of its inputs were never made. run_fields: further text
     fields of one run, name → meaning, handed to the body as part.run_config. check_names: table → checks the body
-    reports beside the contract's own; warning_checks: those that do not block.
+    reports beside the contract's own; warning_checks: those that do not block. sql_model: the SQL that the body runs.
     """
 
     name: str
@@ -143,6 +146,7 @@ class StageAsset:
     check_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warning_checks: frozenset[str] = frozenset()
     table_descriptions: Mapping[str, str] = field(default_factory=dict)
+    sql_model: SqlModel | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:

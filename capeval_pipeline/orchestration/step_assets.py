@@ -4,11 +4,12 @@ Loaded with the definitions; what a running step needs is imported when one runs
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from capeval_pipeline.orchestration.asset_pages import sql_line
+from capeval_pipeline.orchestration.asset_pages import page_of_asset
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.launchpad import config_fields
 from capeval_pipeline.orchestration.partitions import BENCHMARKS
@@ -16,7 +17,6 @@ from capeval_pipeline.orchestration.records import asset_key
 from capeval_pipeline.orchestration.run_processes import mark_run
 from capeval_pipeline.orchestration.stages import CLAIMS_CHECK, CONTRACT_CHECK, FIT_CHECK, OWNERS, StageAsset
 from capeval_pipeline.stage_settings import STAGE_SETTINGS
-from capeval_pipeline.storage.tables import TABLES, Column
 
 CHECKS_SAY = {
     CONTRACT_CHECK: "Columns, types, keys and grain are as the table's contract declares them.",
@@ -62,7 +62,7 @@ def _spec(step: StageAsset, key: str) -> dg.AssetSpec:
         automation_condition=_condition(step),
         owners=OWNERS,
         kinds=set(step.kinds),
-        metadata=_static_metadata(key),
+        metadata=page_of_asset(key, *_source(step), step.sql_model),
     )
 
 
@@ -72,19 +72,8 @@ def _condition(step: StageAsset) -> dg.AutomationCondition[Any] | None:
     return follow_data_versions(tolerates_missing=step.tolerates_missing)
 
 
-def described(column: Column) -> str:
-    """A column's meaning, its unit in brackets."""
-    return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
-
-
-def _static_metadata(key: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"table": key, "sql": sql_line(key)}
-    if key in TABLES:
-        metadata["grain"] = ", ".join(TABLES[key].grain)
-        metadata["dagster/column_schema"] = dg.TableSchema(
-            [
-                dg.TableColumn(column.name, column.type_name, description=described(column))
-                for column in TABLES[key].columns
-            ]
-        )
-    return metadata
+def _source(step: StageAsset) -> tuple[Path, int]:
+    """File and line of what makes a step's tables: the SQL, else the body."""
+    if step.sql_model is not None:
+        return step.sql_model.path, 1
+    return Path(step.body.__code__.co_filename), step.body.__code__.co_firstlineno

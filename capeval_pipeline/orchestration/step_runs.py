@@ -18,7 +18,13 @@ from pydantic import BaseModel
 from capeval_pipeline.counting import counted
 from capeval_pipeline.errors import CapevalError, ConvergenceError, StageSkipped, TableContractError
 from capeval_pipeline.one_thread import one_thread
-from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_part, said_before
+from capeval_pipeline.orchestration.asset_pages import (
+    COLUMN_SCHEMA,
+    column_schema,
+    first_rows,
+    page_of_part,
+    said_before,
+)
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, version_of
 from capeval_pipeline.orchestration.stages import (
     CLAIMS_CHECK,
@@ -83,11 +89,19 @@ def run_step(context: dg.AssetExecutionContext, step: StageAsset) -> Iterator[An
                 overrides=overrides,
                 config={} if settings is None else settings.model_dump(mode="json"),
             )
+            if outcome.skipped_because:
+                for key in step.outputs:
+                    context.log_event(_not_answered(key, benchmark_id, outcome.skipped_because))
             numbers = {**outcome.numbers, "cpu_seconds": round(time.process_time() - started, 3)}
             yield from write_outputs(workspace, benchmark_id, step, outcome, record, numbers)
         finally:
             if outcome.scratch is not None:
                 shutil.rmtree(outcome.scratch, ignore_errors=True)
+
+
+def _not_answered(key: str, benchmark_id: str, why: str) -> dg.AssetObservation:
+    """What the page of a table says of a benchmark that its step does not apply to."""
+    return dg.AssetObservation(asset_key(key), why, partition=benchmark_id, metadata={"skipped because": why})
 
 
 def _failed_checks(step: StageAsset, fault: CapevalError) -> Iterator[dg.AssetCheckResult]:
@@ -115,6 +129,7 @@ def _outcome(step: StageAsset, part: Part, settings: BaseModel | None) -> StageR
             tables={key: empty(TABLES[key]) for key in step.tables if key in TABLES},
             verdicts=[Verdict(step.question, sentence, "")] if step.question else [],
             numbers={"is_skipped": 1},
+            skipped_because=sentence,
             checks=[
                 CheckOutcome(key, name, True, f"Nothing to look at: {skipped}.")
                 for key, names in step.check_names.items()
@@ -169,11 +184,17 @@ def write_outputs(
         for key in step.outputs:
             table = tables.pop(key)  # written tables are let go: those of a large benchmark are what fills the memory
             shown = first_rows(table)
+            columns = columns_of(step, table)
             written = workspace.lake.write(key, benchmark_id, table, clock_columns=clock_columns(key))
-            told.append((key, recorded(record, key, written, outcome), shown))
-        for key, made, shown in told:
-            page = page_of_part(workspace, key, benchmark_id, shown, sentences_on(made, outcome))
+            told.append((key, recorded(record, key, written, outcome), shown, columns))
+        for key, made, shown, columns in told:
+            page = page_of_part(workspace, key, benchmark_id, shown, sentences_on(made, outcome)) | columns
             yield materialized(workspace, step, key, made, {**page, **numbers, "reused": False})
+
+
+def columns_of(step: StageAsset, table: pa.Table | StoredRows) -> dict[str, Any]:
+    """Columns of a SQL model's rows as their page shows them; of other tables the contract tells them beforehand."""
+    return {} if step.sql_model is None else {COLUMN_SCHEMA: column_schema(step.sql_model, table.schema)}
 
 
 def recorded(record: VersionRecord, key: str, written: PartVersion, outcome: StageResult) -> VersionRecord:

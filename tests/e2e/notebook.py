@@ -133,7 +133,7 @@ def stand_in_for_dagster(replace: Any) -> None:
     told = {
         "latest_records": latest_records,
         "said_before": lambda *_: {},
-        "pages_of_published": lambda _, keys, __: {key: {} for key in keys},
+        "pages_of_published": lambda _, keys, *__: {key: {} for key in keys},
         "kept_open": lambda _: nullcontext(),
         "end_dead_runs": lambda _: 0,
     }

@@ -116,3 +116,29 @@ def test_every_asset_has_a_description_and_sql_before_it_was_ever_made(session):
         node = graph.get(key)
         assert len(node.description or "") > 20, key
         assert str(node.metadata.get("sql", "")).startswith("select * from "), key
+
+
+def test_a_step_that_does_not_apply_leaves_an_observation_with_the_reason_of_its_verdict(tmp_path):
+    rows = [f"q{n},{model},{(n + place) % 2}" for n in range(4) for place, model in enumerate(("elm", "oak"))]
+    (tmp_path / "tiny.csv").write_text("\n".join(["item_id,model,score", *rows]) + "\n")
+    data = tmp_path / "data"
+    call_capeval("ingest", tmp_path / "tiny.csv", data=data)
+    call_capeval("run", "--only", "capabilities", data=data)
+    with open_published(data / "capeval.duckdb") as connection:
+        asked = "select distinct benchmark_id, sentence from marts.verdicts where is_skipped"
+        published = set(connection.execute(asked).fetchall())
+    assert published
+    observed = set()
+    with driver.workspace_instance(Workspace(load_settings(data))) as instance:
+        for key in instance.all_asset_keys():
+            for record in instance.fetch_observations(key, limit=100).records:
+                observation = record.event_log_entry.dagster_event.asset_observation_data.asset_observation
+                observed.add((observation.partition, observation.metadata["skipped because"].value))
+    assert published <= observed
+
+
+def test_a_derived_table_tells_its_columns_with_the_types_they_have(pages):
+    for key in ("intermediate.item_scores", "marts.leaderboard"):
+        columns = {column.name: column.type for column in pages[key]["dagster/column_schema"].schema.columns}
+        assert columns["benchmark_id"] in ("string", "large_string"), key
+        assert "known once made" not in columns.values(), key

@@ -77,7 +77,7 @@ def test_fewer_than_two_models_end_with_the_reason(rng):
 def test_fewer_than_fifty_kept_items_end_with_the_reason(rng):
     part = part_of_scores(answers(rng, n_items=49), prompts(49))
     part.run(item_embeddings, QUICK)
-    with pytest.raises(StageSkipped, match="items with two pairs of models that differ: .* of 49; clusters take 50"):
+    with pytest.raises(StageSkipped, match=r"items with two pairs of models that differ: .* of 49; clusters take 50"):
         part.run(ecc, QUICK)
 
 

@@ -39,6 +39,7 @@ def _step(model: SqlModel) -> StageAsset:
         description=f"{model.description}\n\n```sql\n{model.sql}\n```",
         kinds=frozenset({"duckdb", "deltalake", "sql"}),
         check_names={model.key: (CLAIMS_CHECK,)},
+        sql_model=model,
     )
 
 

@@ -5,12 +5,13 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from capeval_pipeline.errors import BrokenClaims
-from capeval_pipeline.orchestration.asset_pages import pages_of_published, said_before, sql_line
+from capeval_pipeline.orchestration.asset_pages import page_of_asset, pages_of_published, said_before
 from capeval_pipeline.orchestration.assets.partition_state import GATE
 from capeval_pipeline.orchestration.automation_conditions import follow_gate
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
@@ -59,7 +60,7 @@ def build_marts(
                     automation_condition=follow_gate(asset_key(GATE)),
                     owners=OWNERS,
                     kinds={"duckdb"},
-                    metadata={"grain": ", ".join(TABLES[key].grain), "sql": sql_line(key)},
+                    metadata=page_of_asset(key, Path(__file__), publish_in_turn.__code__.co_firstlineno),
                 )
                 for key in META_KEYS
             ),
@@ -144,7 +145,7 @@ def _publish(
                     passed=False, asset_key=asset_key(key), check_name=CLAIMS_CHECK, description=sentence
                 )
         raise
-    pages = pages_of_published(workspace, keys, published.claims)
+    pages = pages_of_published(workspace, keys, published.claims, project.models)
     for key in keys:
         record = VersionRecord(
             data_version=published.data_versions.get(key) or inputs["lake"],
@@ -182,7 +183,7 @@ def _mart_spec(model: SqlModel, freshness: dg.FreshnessPolicy | None) -> dg.Asse
         automation_condition=follow_gate(asset_key(GATE)),
         owners=OWNERS,
         kinds={"duckdb", "sql"},
-        metadata={"grain": ", ".join(model.grain), "sql": sql_line(model.key)},
+        metadata=page_of_asset(model.key, model.path, model=model),
         freshness_policy=freshness,
     )
 

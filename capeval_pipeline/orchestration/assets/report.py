@@ -1,12 +1,13 @@
 """The report's pages as one asset: made again where published tables changed, else left as they are."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from capeval_pipeline.counting import counted
-from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, sql_line
+from capeval_pipeline.orchestration.asset_pages import code_reference, first_rows, page_of_table, sql_line
 from capeval_pipeline.orchestration.assets.marts import mart_keys, marts_code
 from capeval_pipeline.orchestration.automation_conditions import follow_data_versions
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
@@ -31,7 +32,7 @@ def build_report(project: SqlProject) -> dg.AssetsDefinition:
         automation_condition=follow_data_versions(tolerates_missing=True),
         owners=OWNERS,
         kinds={"html"},
-        metadata={"sql": ON_PAGES},
+        metadata={"sql": ON_PAGES, **code_reference(Path(__file__), _write.__code__.co_firstlineno)},
         required_resource_keys={"workspace"},
     )
     def report_pages(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from capeval_pipeline.counting import counted
 from capeval_pipeline.one_thread import one_thread
-from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_table, said_before, sql_line
+from capeval_pipeline.orchestration.asset_pages import first_rows, page_of_asset, page_of_table, said_before
 from capeval_pipeline.orchestration.code_versions import code_version
 from capeval_pipeline.orchestration.records import VersionRecord, asset_key, latest_records, values_hash
 from capeval_pipeline.orchestration.run_processes import mark_run
@@ -92,7 +93,9 @@ def _build(study: Study) -> dg.AssetsDefinition:
                 code_version=version,
                 owners=OWNERS,
                 kinds={"python", "deltalake", "numba"},
-                metadata={"table": study.table, "grain": ", ".join(table.grain), "sql": sql_line(study.table)},
+                metadata=page_of_asset(
+                    study.table, Path(study.make.__code__.co_filename), study.make.__code__.co_firstlineno
+                ),
             )
         ],
         required_resource_keys={"workspace"},
