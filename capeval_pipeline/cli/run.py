@@ -49,6 +49,8 @@ def run(
         report = driver.run(job, call.workspace, instance, names, request, say)
     for line in report_lines(report):
         typer.echo(line)
+    if report.benchmarks and not full and not only:
+        typer.echo(left_as_they_are())
     if report.is_published:
         typer.echo(f"published {call.settings.database}")
         typer.echo(f"report    {call.settings.reports / 'index.html'}")
@@ -81,6 +83,14 @@ def report_lines(report: Any) -> list[str]:
     if not report.is_published and not report.publish_failure:
         lines.append("nothing to publish: the database is made from the present tables")
     return lines
+
+
+def left_as_they_are() -> str:
+    """The long evaluations by name, of which a plain run makes none."""
+    from capeval_pipeline.orchestration.assets import build_graph
+
+    names = ", ".join(step.name for step in build_graph().steps if step.is_long)
+    return f"left as they are: {names}; `capeval run --full` makes them"
 
 
 def parse_overrides(assignments: list[str]) -> dict[str, dict[str, Any]]:
