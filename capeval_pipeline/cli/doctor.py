@@ -141,7 +141,7 @@ def _stage_blocks(call: Invocation) -> Iterator[Finding]:
             continue
         call.workspace.stage_settings(stage, None)
         told = ", ".join(f"{name} = {value!r}" for name, value in block.items())
-        yield Finding(f"stage {stage}", "ok", f"capeval.toml sets {told}")
+        yield Finding(f"[{stage}]", "ok", f"capeval.toml sets {told}")
 
 
 def _lake(call: Invocation) -> Iterator[Finding]:

@@ -110,7 +110,7 @@ def remaining_time(taken: float, n_done: float, n_all: float) -> str:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()
 ) -> None:
-    """A plain table on stdout; NULL shows as a dash."""
+    """A plain table on stdout; NULL shows as a dash. Texts are data: what looks like markup stays as it is."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -120,7 +120,7 @@ def print_table(
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*[shown(value) for value in row])
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False).print(table)
 
 
 def shown(value: Any) -> str:
