@@ -54,9 +54,13 @@ def write_rows(path, n_rows: int, n_keys: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("repeated_share", [0.0, 0.9])
 def test_memory_hardly_grows_with_the_rows_of_a_file(tmp_path, repeated_share):
-    """400,000 rows more cost less than 240 MB (170 seen: DuckDB fills what it is given); as tuples they take 400."""
+    """600,000 rows more cost less than half of the 600 MB that they take as tuples (110 to 140 seen).
+
+    Below that many rows the difference says little: DuckDB fills what it is given, sooner or later as the machine has
+    it, and 400,000 rows on top of 200,000 were seen to cost 90 and 285 MB.
+    """
     peaks = []
-    for n_rows in (200_000, 600_000):
+    for n_rows in (600_000, 1_200_000):
         path = tmp_path / f"runs{n_rows}" / "scores.jsonl"
         write_rows(path, n_rows, round(n_rows * (1 - repeated_share)))
         peak, report = peak_of_ingest(tmp_path / f"data{n_rows}", path)
@@ -65,7 +69,7 @@ def test_memory_hardly_grows_with_the_rows_of_a_file(tmp_path, repeated_share):
         assert report["n_kept"] + report["n_duplicate"] == n_rows
         peaks.append(peak)
     assert peaks[1] < 1_000_000
-    assert peaks[1] - peaks[0] < 240_000
+    assert peaks[1] - peaks[0] < 300_000
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused_and_read_the_next_time(tmp_path, monkeypatch):
