@@ -1,18 +1,22 @@
 """Hundreds of benchmarks in one file: all come in, all are published, and a second run finds nothing to do.
 
-CAPEVAL_BENCHMARKS says how many: the suite takes what it has time for, as each costs a run of Dagster's.
+CAPEVAL_BENCHMARKS says how many are computed: the suite takes what it has time for, as each costs a run of Dagster's
+and a page. Three hundred are read always.
 """
 
+import json
 import os
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from capeval_pipeline.storage.lake import Lake
 from tests.e2e.conftest import call_capeval, query_of, versions_of
 from tests.e2e.test_faults_at_work import write_scores
 
 N_BENCHMARKS = int(os.environ.get("CAPEVAL_BENCHMARKS", "12"))
+N_READ = 300
 N_MODELS, N_ITEMS = 3, 4
 PATIENCE = 60 + 20 * N_BENCHMARKS
 COUNTS = """
@@ -56,3 +60,17 @@ def test_any_number_of_benchmarks_is_read_published_and_then_left_alone(tmp_path
     assert again.stdout.startswith(f"skipped {', '.join(names[:5])} and {N_BENCHMARKS - 5} more: nothing asked for is")
     assert "nothing to publish" in again.stdout
     assert (versions_of(data), n_runs(data)) == (before, n_before)
+
+
+@pytest.mark.slow
+def test_three_hundred_benchmarks_are_read_in_one_run_and_known_again(tmp_path):
+    data, names = tmp_path / "workspace", [f"bench-{number:03}" for number in range(N_READ)]
+    path = write_scores(tmp_path / "many.csv", names, n_models=N_MODELS, n_items=N_ITEMS)
+    call_capeval("ingest", str(path), data=data, timeout=60 + N_READ)
+    assert n_runs(data) == 1
+    lake = Lake(data / "lake")
+    assert sorted(lake.read("raw.benchmarks").column("benchmark_id").to_pylist()) == names
+    assert lake.read("raw.generations").num_rows == N_READ * N_MODELS * N_ITEMS
+    (report,) = json.loads(call_capeval("ingest", str(path), "--json", data=data).stdout)
+    assert (report["status"], report["benchmark_ids"]) == ("unchanged", names)
+    assert n_runs(data) == 1
